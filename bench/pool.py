@@ -15,8 +15,7 @@ import psutil
 
 from bench.table import Row, parser_of, show
 from ray_jobs.cluster import actors, connected
-from ray_jobs.outcomes import Outcome
-from ray_jobs.pools import run_pool
+from ray_jobs.pools import Outcome, run_pool
 from schemas.base import batched
 from schemas.corpus.operations import RayOptions
 from tests import ray_cluster

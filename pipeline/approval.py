@@ -9,7 +9,6 @@ from pipeline.records.manifests import refusals_of
 from pipeline.records.publication import event_in_words, read_pointer
 from schemas.errors import FailureCode
 from schemas.ids import version_file
-from schemas.ports import ObjectStore
 from schemas.printing import markdown_line
 from schemas.reports import VersionDiff
 from schemas.versions import UNDONE, Manifest, Plan, in_words
@@ -38,7 +37,10 @@ def approval_of(workspace: Workspace, manifest: Manifest) -> Approval | None:
     undone = [f"{manifest.work[name]} {words}" for name, words in UNDONE.items() if manifest.work.get(name)]
     if not refusals and not undone:
         return None
-    causes = undone_causes(workspace.store, manifest) if undone else {}
+    causes: dict[str, list[str]] = {}
+    for failure in (read_failures(workspace.store, manifest) or []) if undone else ():
+        if (cause := _CAUSES.get(failure.code)) is not None:
+            causes.setdefault(cause, []).append(f"{failure.source}: {failure.message}")
     headline = "a gate refuses it" if refusals else f"{' and '.join(causes) or 'work'} left it incomplete"
     cause_lines = [f"{cause}: {message}" for cause, messages in causes.items() for message in messages[:MOST_CAUSES]]
     reasons = [f"- {markdown_line(reason)}" for reason in [*refusals, *undone, *cause_lines]]
@@ -89,12 +91,3 @@ def plan_approval_of(workspace: Workspace, plan: Plan) -> Approval | None:
     return Approval(
         subject=f"Carry out the plan {plan.version} of {workspace.corpus.name}? {summary.in_words()}", body="\n".join(lines)
     )
-
-
-def undone_causes(store: ObjectStore, manifest: Manifest) -> dict[str, list[str]]:
-    """Return what left work of a version undone, with the failures' messages; {} where they are no longer stored."""
-    messages_by_cause: dict[str, list[str]] = {}
-    for failure in read_failures(store, manifest) or []:
-        if (cause := _CAUSES.get(failure.code)) is not None:
-            messages_by_cause.setdefault(cause, []).append(f"{failure.source}: {failure.message}")
-    return messages_by_cause

@@ -47,18 +47,17 @@ from pipeline.records.publication import (
     restore_pointer,
 )
 from pipeline.records.retention import update_alias
-from pipeline.stages import parse as parsing
 from pipeline.stages import plan as planning
 from pipeline.stages import publish as publishing
-from pipeline.stages import tag as tagging
+from pipeline.stages import shards as by_shards
 from pipeline.stages.assemble import assemble
 from pipeline.stages.build import build
 from pipeline.stages.check import check
-from pipeline.stages.enrich import enrich
+from pipeline.stages.enrich.stage import enrich
 from pipeline.stages.evaluate import evaluate
 from pipeline.upkeep.discard import discard, discard_lost_versions, is_live_damaged
 from pipeline.upkeep.forget import finish_forgetting
-from pipeline.upkeep.retain import sweep
+from pipeline.upkeep.prune import sweep
 from schemas.errors import ContractError, DamagedError, TransientError, UserError
 from schemas.reports import RefreshResult
 from schemas.stages import ON_A_VERSION, Report, Stage, silent
@@ -99,12 +98,9 @@ def refresh(
 ) -> RefreshResult:
     """Bring the live version up to date with its source, in this process.
 
-    A killed refresh leaves the live version unchanged; the next one continues from finished work.
-
-    Raises:
-        UserError: The source is missing.
-        TransientError: Another run is refreshing.
-        ContractError: Another version was published meanwhile.
+    A killed refresh leaves the live version unchanged; the next one continues from finished work. Raises ``UserError``
+    where the source is missing, ``TransientError`` where another run is refreshing, and ``ContractError`` where another
+    version was published meanwhile.
     """
     run = RefreshRun(workspace, run_id or f"cli-{uuid.uuid4().hex[:12]}", report, tied_to_process=True)
     with run.holding_lease():
@@ -180,8 +176,8 @@ class RefreshRun:
         with self.holding_lease():
             self._check_unfinished(version)
             if shards is None:
-                return parsing.parse(self.workspace, version, report=self._report)
-            return join_notes([parsing.parse(self.workspace, version, shard, self._report) for shard in shards])
+                return by_shards.parse(self.workspace, version, report=self._report)
+            return join_notes([by_shards.parse(self.workspace, version, shard, self._report) for shard in shards])
 
     def work(self, stage: Stage, version: str) -> StageNote:
         """Run one of ``ON_A_VERSION`` on an unfinished version."""
@@ -192,17 +188,20 @@ class RefreshRun:
 
     def tag_shards(self, version: str) -> int:
         """Return into how many shards the tagged copies of an assembled version are cut; 0 where none are wanted."""
-        return tagging.count_shards(self.workspace, version)
+        return by_shards.count_shards(self.workspace, version)
 
     def tag(self, version: str, shard: int | None = None, shards: int = 0) -> StageNote:
         """Write the tagged copies of one of ``shards`` shards of an assembled, unfinished version; None means all."""
         with self.holding_lease():
             self._check_unfinished(version)
             if shard is not None:
-                return tagging.tag(self.workspace, version, shard, shards, self._report)
+                return by_shards.tag(self.workspace, version, shard, shards, self._report)
             shards = self.tag_shards(version)
             return join_notes(
-                [tagging.tag(self.workspace, version, shard_number, shards, self._report) for shard_number in range(shards)]
+                [
+                    by_shards.tag(self.workspace, version, shard_number, shards, self._report)
+                    for shard_number in range(shards)
+                ]
             )
 
     def is_in_vain(self, version: str) -> bool:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from backends.models.registry import language_model
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
-from ray_jobs.outcomes import Outcome, RowFailure
-from ray_jobs.pools import run_pool
+from ray_jobs.pools import Outcome, RowFailure, run_pool
 from schemas.base import batched
 from schemas.corpus.models import ModelCaptioner
 from schemas.corpus.operations import RayOptions
@@ -93,6 +92,6 @@ def _outcome(name: str, reply: Reply | BadInputError | TransientError) -> Outcom
         case Reply():
             return Outcome(name, reply)
         case BadInputError():
-            return Outcome(name, None, RowFailure(name, reply.code, reply.message))
+            return Outcome(name, None, RowFailure(reply.code, reply.message))
         case _:
-            return Outcome(name, None, RowFailure(name, FailureCode.MODEL_UNREACHABLE, reply.message))
+            return Outcome(name, None, RowFailure(FailureCode.MODEL_UNREACHABLE, reply.message))

@@ -33,9 +33,8 @@ _REFUSED = "InvalidAuthToken"
 def connected(options: RayOptions) -> Iterator[int]:
     """Yield the number of CPUs of a running Ray; one that was started here is shut down at the end.
 
-    Raises:
-        UserError: Ray isn't installed, or the cluster refuses the token.
-        TransientError: No cluster answers at the address, or Ray can't be started or joined.
+    Raises ``UserError`` where Ray isn't installed or the cluster refuses the token, and ``TransientError`` where no cluster
+    answers at the address, or Ray can't be started or joined.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Workers share this process's environment; under uv, Ray would build another.

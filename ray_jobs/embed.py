@@ -12,8 +12,7 @@ from backends.models.pictures import open_picture
 from backends.models.registry import EMBEDDERS
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
-from ray_jobs.outcomes import Outcome, RowFailure
-from ray_jobs.pools import run_pool
+from ray_jobs.pools import Outcome, RowFailure, run_pool
 from schemas.base import batched
 from schemas.corpus.models import EmbeddingOptions
 from schemas.corpus.operations import RayOptions
@@ -66,7 +65,7 @@ class EmbedderActor:
             self._batch_size.starved(len(sub_batch))
             if len(sub_batch) == 1:
                 name, _ = sub_batch[0]
-                outcomes.append(Outcome(name, None, RowFailure(name, FailureCode.MEMORY_LIMIT, starved)))
+                outcomes.append(Outcome(name, None, RowFailure(FailureCode.MEMORY_LIMIT, starved)))
         return outcomes
 
     def _vectors(self, contents: Sequence[EmbeddingInput]) -> Sequence[Vector]:
@@ -131,17 +130,12 @@ _local_embedder = functools.lru_cache(maxsize=2)(EmbedderActor)
 
 def is_few(space: Space, count: int, options: EmbeddingOptions, ray: RayOptions) -> bool:
     """Return whether inputs are embedded in this process: few ones without a GPU, or at an endpoint."""
-    if is_served(space, options):
+    if space.endpoint(options) is not None:
         return True
     gpus = space.pool(options).gpus
     if gpus and (ray.address or gpus != "auto"):
         return False
     return count <= (FEW_PICTURES if space.sees else FEW_TEXTS)
-
-
-def is_served(space: Space, options: EmbeddingOptions) -> bool:
-    """Return whether the model of a space runs behind an endpoint."""
-    return space.endpoint(options) is not None
 
 
 def embed(

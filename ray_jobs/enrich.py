@@ -1,33 +1,25 @@
 """Recognisers, segmenters and structuring as actors over batches."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
 from backends.stores.document_files import pack_structured, parsed_file, read_parsed, structured_file
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
-from ray_jobs.outcomes import Outcome, attempt, errors_as_bad_input
-from ray_jobs.pools import run_pool
+from ray_jobs.pools import Actor, Outcome, attempt, errors_as_bad_input, run_pool
 from schemas.base import batched
 from schemas.corpus import ChunkOptions
 from schemas.corpus.models import CaptionOptions, EmbeddingOptions
 from schemas.corpus.operations import RayOptions
-from schemas.documents import (
-    PageFailure,
-    ParsedDocument,
-    Recognised,
-    RecognisedLine,
-    Segment,
-    Segmented,
-    StructuredDocument,
-)
+from schemas.documents import PageFailure, ParsedDocument, Recognised, Segmented, StructuredDocument
 from schemas.errors import FailureCode
-from schemas.geometry import BBox
 from schemas.ids import figure_file
 from tasks.enriching.chunk import chunk
 from tasks.figures.pixel_rules import rules_in, straightened
@@ -43,46 +35,56 @@ FEW_PICTURES, FEW_PAGES, FEW_DOCUMENTS = 4, 16, 16
 """Up to so many are processed in this process, which is faster than starting Ray."""
 
 
-class RecogniserActor:
-    """Recognises text in stored figures. Input: the figure's name in the store."""
+class _PictureActor(ABC):
+    """A model that looks at stored pictures, and makes a record of each."""
+
+    record: type[Recognised] | type[Segmented]
 
     def __init__(self, options: CaptionOptions, store_address: str) -> None:
-        self._recogniser = RECOGNISERS.of(options).load(PICTURES_A_BATCH)
         self._store = open_store(store_address)
+        self._load(options)
 
-    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[list[RecognisedLine]]]:
-        """Return the lines of each figure."""
-        return attempt(batch, self._recognise)
+    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[Recognised | Segmented]]:
+        """Return the record of each figure, by its id."""
+        return attempt(batch, lambda figure_id: self._look(figure_id, self._store.get(figure_file(figure_id))))
 
-    def _recognise(self, name: str) -> list[RecognisedLine]:
-        picture = self._store.get(name)
+    @abstractmethod
+    def _load(self, options: CaptionOptions) -> None:
+        """Load the model."""
+
+    @abstractmethod
+    def _look(self, figure_id: str, picture: bytes) -> Recognised | Segmented:
+        """Return the record of a picture."""
+
+
+class _RecogniserActor(_PictureActor):
+    """Recognises text in figures."""
+
+    record = Recognised
+
+    def _load(self, options: CaptionOptions) -> None:
+        self._recogniser = RECOGNISERS.of(options).load(PICTURES_A_BATCH)
+
+    def _look(self, figure_id: str, picture: bytes) -> Recognised:
         straight_picture = straightened(picture)
         if straight_picture is None:
-            return self._recogniser.recognise(picture)
+            return Recognised(figure_id, tuple(self._recogniser.recognise(picture)))
         lines = self._recogniser.recognise(straight_picture.picture)
-        return [
-            dataclasses.replace(line, bbox=straight_picture.as_given(line.bbox), skew=straight_picture.degrees)
-            for line in lines
-        ]
+        as_given, degrees = straight_picture.as_given, straight_picture.degrees
+        return Recognised(
+            figure_id, tuple(dataclasses.replace(line, bbox=as_given(line.bbox), skew=degrees) for line in lines)
+        )
 
 
-class _LayoutActor:
-    """A layout model and the pictures that it sees."""
+class _SegmenterActor(_PictureActor):
+    """Cuts figures out of pictures of pages, and stores them; finds rules."""
 
-    def __init__(self, options: CaptionOptions, store_address: str) -> None:
+    record = Segmented
+
+    def _load(self, options: CaptionOptions) -> None:
         self._detector = DETECTORS.of(options).load(PICTURES_A_BATCH)
-        self._store = open_store(store_address)
 
-
-class SegmenterActor(_LayoutActor):
-    """Cuts figures out of stored pictures of pages, and stores them; finds rules. Input: the picture's name in the store."""
-
-    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[tuple[list[Segment], list[BBox]]]]:
-        """Return the segments and the rules of each picture."""
-        return attempt(batch, self._segment)
-
-    def _segment(self, name: str) -> tuple[list[Segment], list[BBox]]:
-        picture = self._store.get(name)
+    def _look(self, figure_id: str, picture: bytes) -> Segmented:
         straight_picture = straightened(picture)
         if straight_picture is None:
             regions, rules = self._detector.detect(picture), rules_in(picture)
@@ -92,118 +94,73 @@ class SegmenterActor(_LayoutActor):
                 for region in self._detector.detect(straight_picture.picture)
             ]
             rules = [straight_picture.as_given(rule) for rule in rules_in(straight_picture.picture)]
-        return cut(picture, regions, lambda name, data: self._store.put(f"figures/{name}", data)), rules
+        segments = cut(picture, regions, lambda name, data: self._store.put(f"figures/{name}", data))
+        return Segmented(figure_id, tuple(segments), rules=tuple(rules))
 
 
-class TableFinderActor(_LayoutActor):
-    """Finds the tables, and their rules, in stored pictures that are no pages. Input: the picture's name in the store."""
+class _TableFinderActor(_SegmenterActor):
+    """Finds the tables, and their rules, in pictures that aren't pages."""
 
-    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[tuple[list[BBox], list[BBox]]]]:
-        """Return the tables and the rules of each picture; no rules where it has no table."""
-        return attempt(batch, self._find_tables)
-
-    def _find_tables(self, name: str) -> tuple[list[BBox], list[BBox]]:
-        picture = self._store.get(name)
+    def _look(self, figure_id: str, picture: bytes) -> Segmented:
         tables = tables_in(picture, self._detector.detect(picture))
-        return tables, rules_in(picture) if tables else []
-
-
-def recognise(
-    figure_ids: Iterable[str],
-    options: CaptionOptions,
-    store_address: str,
-    ray: RayOptions | None,
-    unfinished: dict[str, str] | None = None,
-) -> Iterator[list[Recognised]]:
-    """Yield the recognised lines of stored figures, a batch at a time.
-
-    A model that died or ran out of memory gives no result; only a failure of the picture itself is one. ``unfinished``
-    collects the figures without a result, with the reason. Without ``ray``, the model runs in this process.
-    """
-    for outcomes in _run(RecogniserActor, figure_ids, options, store_address, ray, few=FEW_PICTURES):
-        results = _results(outcomes, unfinished)
-        yield [Recognised(outcome.row_id, tuple(outcome.value or ()), _reason(outcome)) for outcome in results]
-
-
-def segment(
-    figure_ids: Iterable[str],
-    options: CaptionOptions,
-    store_address: str,
-    ray: RayOptions | None,
-    unfinished: dict[str, str] | None = None,
-) -> Iterator[list[Segmented]]:
-    """Yield the segments of stored pictures of pages, a batch at a time; arguments as for ``recognise``."""
-    for outcomes in _run(SegmenterActor, figure_ids, options, store_address, ray, few=FEW_PAGES):
-        results = _results(outcomes, unfinished)
-        yield [_segmented(outcome) for outcome in results]
-
-
-def _segmented(outcome: Outcome[tuple[list[Segment], list[BBox]]]) -> Segmented:
-    segments, rules = outcome.value or ([], [])
-    return Segmented(outcome.row_id, tuple(segments), _reason(outcome), tuple(rules))
-
-
-def find_tables(
-    figure_ids: Iterable[str],
-    options: CaptionOptions,
-    store_address: str,
-    ray: RayOptions | None,
-    unfinished: dict[str, str] | None = None,
-) -> Iterator[list[Segmented]]:
-    """Yield the tables of stored pictures that are no pages, a batch at a time; arguments as for ``recognise``."""
-    for outcomes in _run(TableFinderActor, figure_ids, options, store_address, ray, few=FEW_PAGES):
-        outcome_values = [(outcome, outcome.value or ((), ())) for outcome in _results(outcomes, unfinished)]
-        yield [
-            Segmented(outcome.row_id, (), _reason(outcome), tuple(rules), tuple(tables))
-            for outcome, (tables, rules) in outcome_values
-        ]
+        return Segmented(figure_id, (), rules=tuple(rules_in(picture) if tables else ()), tables=tuple(tables))
 
 
 _OF_THE_PICTURE = frozenset({FailureCode.IMAGE_REJECTED, FailureCode.MODEL_FAILED})
 
 
-def _results(outcomes: Sequence[Outcome[Any]], unfinished: dict[str, str] | None) -> list[Outcome[Any]]:
-    """Return the results, and add the other outcomes to ``unfinished``."""
-    results = []
-    for outcome in outcomes:
-        if outcome.failure is None or outcome.failure.code in _OF_THE_PICTURE:
-            results.append(outcome)
-        elif unfinished is not None:
-            unfinished[outcome.row_id] = outcome.failure.message
-    return results
-
-
-def _run(
-    actor: type[RecogniserActor] | type[SegmenterActor] | type[TableFinderActor],
+def _look_at(
+    actor: type[_PictureActor],
+    few: int,
     figure_ids: Iterable[str],
     options: CaptionOptions,
     store_address: str,
-    ray: RayOptions | None,
-    *,
+    ray: RayOptions | None = None,
+    unfinished: dict[str, str] | None = None,
+) -> Iterator[list[Any]]:
+    """Yield the records of stored figures, a batch at a time; without ``ray``, the model runs in this process.
+
+    A model that died or ran out of memory gives no record; only a failure of the picture itself is one. ``unfinished``
+    collects the figures without a record, with the reason.
+    """
+    rows = ((figure_id, figure_id) for figure_id in figure_ids)
+    for outcomes in _run(actor, (options, store_address), rows, PICTURES_A_BATCH, few, ray):
+        records = []
+        for outcome in outcomes:
+            if outcome.failure is None:
+                records.append(outcome.value)
+            elif outcome.failure.code in _OF_THE_PICTURE:
+                records.append(actor.record(outcome.row_id, (), outcome.failure.message))
+            elif unfinished is not None:
+                unfinished[outcome.row_id] = outcome.failure.message
+        yield records
+
+
+recognise = partial(_look_at, _RecogniserActor, FEW_PICTURES)
+"""Recognises text in figures."""
+segment = partial(_look_at, _SegmenterActor, FEW_PAGES)
+"""Cuts figures out of pictures of pages, and stores them."""
+find_tables = partial(_look_at, _TableFinderActor, FEW_PAGES)
+"""Finds tables in pictures that aren't pages."""
+
+
+def _run(
+    actor: Callable[..., Actor],
+    arguments: Sequence[Any],
+    rows: Iterable[tuple[str, Any]],
+    rows_a_batch: int,
     few: int,
+    ray: RayOptions | None,
 ) -> Iterator[list[Outcome[Any]]]:
-    only_few, figure_ids = _peek(figure_ids, few)
-    batches = batched(((figure_id, figure_file(figure_id)) for figure_id in figure_ids), PICTURES_A_BATCH)
-    if ray is None or only_few:
-        local = actor(options, store_address)
-        yield from map(local.run, batches)
+    """Run an actor in this process for at most ``few`` rows, or without ``ray``; else a pool of them."""
+    remaining_rows = iter(rows)
+    first_rows = list(islice(remaining_rows, few + 1))
+    batches = batched(chain(first_rows, remaining_rows), rows_a_batch)
+    if ray is None or len(first_rows) <= few:
+        yield from map(actor(*arguments).run, batches)
         return
     with connected(ray) as cpus:
-        yield from run_pool(actor, (options, store_address), batches, workers=cpus)
-
-
-Item = TypeVar("Item")
-
-
-def _peek(inputs: Iterable[Item], few: int) -> tuple[bool, Iterator[Item]]:
-    """Return whether there are at most ``few`` items, and all of them."""
-    items = iter(inputs)
-    first = list(islice(items, few + 1))
-    return len(first) <= few, chain(first, items)
-
-
-def _reason(outcome: Outcome[Any]) -> str | None:
-    return outcome.failure.message if outcome.failure is not None else None
+        yield from run_pool(actor, arguments, batches, workers=cpus)
 
 
 @dataclass(frozen=True)
@@ -301,10 +258,5 @@ def structure_all(
 ) -> Iterator[list[Outcome[bool]]]:
     """Structure documents and store each under its key; yield the outcomes."""
     arguments = (store_address, embeddings, chunks, parse_key, structured_key)
-    only_few, documents = _peek(documents, FEW_DOCUMENTS)
-    batches = batched(((item.doc_id, item) for item in documents), 1)
-    if only_few:
-        yield from map(StructureActor(*arguments).run, batches)
-        return
-    with connected(ray) as cpus:
-        yield from run_pool(StructureActor, arguments, batches, workers=cpus)
+    rows = ((document.doc_id, document) for document in documents)
+    return _run(StructureActor, arguments, rows, 1, FEW_DOCUMENTS, ray)

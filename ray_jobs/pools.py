@@ -1,4 +1,4 @@
-"""Run batches on a pool of Ray actors that survives the death of actors and nodes."""
+"""Run batches on a pool of Ray actors that survives the death of actors and nodes; every row yields one outcome."""
 
 import contextlib
 import gc
@@ -9,12 +9,11 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from ray_jobs.cluster import connected, is_this_machine
-from ray_jobs.outcomes import Outcome, RowFailure
 from schemas.corpus.operations import RayOptions
-from schemas.errors import FailureCode, InsetError, TransientError, UserError
+from schemas.errors import BadInputError, FailureCode, InsetError, TransientError, UserError
 from schemas.printing import line
 
 _logger = logging.getLogger(__name__)
@@ -40,6 +39,56 @@ _DEAD_ACTOR_S = 60.0
 """Seconds in which Ray notices that a call of a dead actor stays without an answer."""
 
 
+I = TypeVar("I")  # noqa: E741 -- input
+O = TypeVar("O")  # noqa: E741 -- output
+
+
+@dataclass(frozen=True)
+class RowFailure:
+    """Why a row has no output."""
+
+    code: FailureCode
+    message: str
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[O]):
+    """A row's value or failure."""
+
+    row_id: str
+    value: O | None
+    failure: RowFailure | None = None
+
+
+def attempt(rows: Sequence[tuple[str, I]], call: Callable[[I], O]) -> list[Outcome[O]]:
+    """Run ``call`` on each row; a ``BadInputError`` fails that row, any other error is raised."""
+    outcomes: list[Outcome[O]] = []
+    for row_id, row in rows:
+        try:
+            outcomes.append(Outcome(row_id, call(row)))
+        except BadInputError as error:
+            outcomes.append(Outcome(row_id, None, RowFailure(error.code, error.message)))
+    return outcomes
+
+
+def outcomes_of_batch(rows: Sequence[tuple[str, Any]], value: O) -> list[Outcome[O]]:
+    """Return the outcomes of rows that have one value together: the first has it, the others None."""
+    return [Outcome(row_id, value if index == 0 else None) for index, (row_id, _) in enumerate(rows)]
+
+
+@contextlib.contextmanager
+def errors_as_bad_input(task: str) -> Iterator[None]:
+    """Turn unexpected errors of pure work, and a lack of memory, into a ``BadInputError`` of its input."""
+    try:
+        yield
+    except InsetError:
+        raise
+    except MemoryError as error:
+        raise BadInputError(f"{task} takes more memory than there is", FailureCode.MEMORY_LIMIT) from error
+    except Exception as error:
+        raise BadInputError(f"{task} failed: {type(error).__name__}: {error}"[:300], FailureCode.CRASHED) from error
+
+
 class Actor(Protocol):
     """Processes batches; made once in each process, where it loads its models."""
 
@@ -59,19 +108,13 @@ def run_pool(
 ) -> Generator[list[Outcome[Any]], None, None]:
     """Yield the outcomes of each batch as it is finished, in no particular order.
 
-    Batches are taken as actors become free, and actors are started as there is work. Leaving the generator ends them.
+    ``batches`` have at least one row each, ``(row_id, input)``, and are taken as actors become free; ``workers`` is the
+    most actors, which are started as there is work. ``actor`` is a class that workers can import, ``arguments`` those of
+    its constructor, and CPUs and GPUs (perhaps a fraction) are those of each actor. Leaving the generator ends them.
 
     A dead actor is replaced, on another node if need be, and its batch is tried again. A batch that keeps killing actors is
     split, so that only the row at fault fails. A batch that runs out of memory, of a GPU or of the process, is halved, down
     to a row that fails with ``MEMORY_LIMIT``.
-
-    Args:
-        actor: A class with ``run(batch) -> list[Outcome]`` that workers can import.
-        arguments: Arguments of its constructor.
-        batches: Rows as ``(row_id, input)``, at least one in each batch.
-        workers: Most actors.
-        num_cpus: CPUs for each actor.
-        num_gpus: GPUs for each actor; may be a fraction.
 
     Raises:
         TransientError: An actor can't be started, or the cluster has no room for one.
@@ -194,7 +237,7 @@ def _next_attempts(finished: _Finished) -> tuple[list[_Attempt], list[list[Outco
 
 def _failed(batch: Batch, code: FailureCode, message: str) -> list[Outcome[Any]]:
     row_id = batch[0][0]
-    return [Outcome(row_id, None, RowFailure(row_id, code, message))]
+    return [Outcome(row_id, None, RowFailure(code, message))]
 
 
 class _Host:
@@ -271,10 +314,7 @@ class _Pool:
         return any(worker.queue for worker in self._workers)
 
     def feed(self, waiting: "deque[_Attempt]", *, last: bool) -> None:
-        """Give batches to actors, and start actors for the rest.
-
-        With ``last``, no batch is queued behind another, since a different actor may be free first.
-        """
+        """Give batches to actors, and start actors for the rest; the ``last`` aren't queued behind others, to share the work."""
         ready_workers = [worker for worker in self._workers if worker.is_ready]
         for depth in range(1 if last else _IN_FLIGHT):
             # Starting actors get one each before any gets a second.

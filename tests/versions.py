@@ -1,7 +1,6 @@
 """A version's rows in memory: read, assembled, and held to laws, as the stages do it with files."""
 
-import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -77,7 +76,8 @@ def assemble(
         for rows in earlier
         for doc_id, own in by_document(rows.without(again))
     ]
-    parts = [rows for _, rows in sorted([*make_rows(ordered, numbers, template), *taken], key=lambda pair: pair[0])]
+    made = [(document.doc_id, make_rows(document, numbers, template)) for document in ordered]
+    parts = [rows for _, rows in sorted([*made, *taken], key=lambda pair: pair[0])]
     return VersionRows(
         pa.concat_tables([EVIDENCE.empty_table(), *(part.evidence for part in parts)]).combine_chunks(),
         pa.concat_tables([PLACEMENTS.empty_table(), *(part.placements for part in parts)]).combine_chunks(),
@@ -91,7 +91,9 @@ def content_conserved(
     documents: Iterable[check.DocumentContent], evidence: pa.Table, placements: pa.Table, names: check.Names
 ) -> list[GateVerdict]:
     law = check.ContentConserved()
-    law.look(documents, VersionRows(evidence, placements))
+    rows = VersionRows(evidence, placements)
+    for document in documents:
+        law.look(document, rows.of([document.doc_id]))
     return law.verdicts(names)
 
 
@@ -114,11 +116,8 @@ def one_figure_a_number(placements: pa.Table, names: check.Names) -> GateVerdict
 
 
 def figures_are_their_names(
-    placements: pa.Table, load: Callable[[str], bytes], names: check.Names, *, verified: Collection[str] | Set[str] = ()
+    placements: pa.Table, faults: Mapping[str, str | None], names: check.Names, *, verified: Collection[str] | Set[str] = ()
 ) -> GateVerdict:
-    """Judge; ``verified`` are documents whose figures were looked at before."""
-
-    def faults_of(figure_ids: Sequence[str]) -> dict[str, str | None]:
-        return {figure_id: check.pixel_fault(figure_id, functools.partial(load, figure_id)) for figure_id in figure_ids}
-
-    return check.figures_are_their_names([check.placed_figures(placements, verified)], faults_of, names)
+    """Judge; ``verified`` are documents whose figures were looked at before, ``faults`` those of the others."""
+    placed = check.placed_figures(placements, verified)
+    return check.figures_are_their_names([placed], lambda figures: {name: faults[name] for name in figures}, names)

@@ -27,7 +27,7 @@ import psutil
 
 from backends.pdf.opening import LIBRARY
 from schemas.corpus import ParseOptions
-from schemas.errors import BadInputError, FailureCode, InsetError, UserError
+from schemas.errors import BadInputError, Failure, FailureCode, InsetError, UserError
 from schemas.printing import line
 from workers.garbage import infrequent_gc
 
@@ -62,6 +62,11 @@ class Refused:
     code: FailureCode
     message: str
     page: int | None = None
+
+    def failure(self, source: str, doc_id: str, step: str, run_id: str | None) -> Failure:
+        """Return it as a row of quarantine."""
+        page, code, message = self.page, self.code, self.message
+        return Failure(source=source, doc_id=doc_id, page=page, step=step, code=code, message=message, run_id=run_id)
 
 
 @dataclass(frozen=True)
@@ -141,12 +146,8 @@ def prepare() -> None:
 def _context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     # pyarrow imports pandas at its first table, if it is installed.
-    context.set_forkserver_preload(
-        [
-            *("workers.parse_shard", "workers.tag_shard", "workers.draw_pages", "workers.page_pictures"),
-            *(LIBRARY, "PIL.PngImagePlugin", "pandas", "scipy.ndimage"),
-        ]
-    )
+    modules = ("workers.parse_shard", "workers.tag_shard", "workers.draw_pages", LIBRARY)
+    context.set_forkserver_preload([*modules, "PIL.PngImagePlugin", "pandas", "scipy.ndimage"])
     with _STARTING, _safe_path():
         forkserver.ensure_running()
     return context

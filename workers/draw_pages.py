@@ -1,4 +1,4 @@
-"""Draw pages of stored PDFs in child processes with limits on time and memory."""
+"""Draw pages of stored PDFs in child processes with limits on time and memory, for callers or to be stored like figures."""
 
 import atexit
 import contextlib
@@ -16,15 +16,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from backends.pdf.opening import open_pdf, rejecting
-from backends.pdf.pixels import Box, OverlayBox, draw_page
+from backends.pdf.opening import RELEASE, open_pdf, rejecting
+from backends.pdf.pixels import Box, OverlayBox, draw_page, page_pixels
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
 from schemas.corpus import ParseOptions
+from schemas.documents import DrawnPage, drawn_page_id
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
-from schemas.ids import sha256
+from schemas.ids import document_file, figure_file, key, sha256
+from tasks.figures.render import encode, is_blank, scaled
 from workers.child_processes import POLL_S, ChildError, Done, Refused, RunningTask, poll, run_all, start
-from workers.isolation import isolate
+from workers.isolation import isolate, writing
 from workers.picture_files import PictureFiles
 
 LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)
@@ -48,6 +50,14 @@ REMEMBERED = 1024
 
 DRAWING_VERSION = "1"
 """Part of the names of kept pictures: raise it with any change to what ``draw_page`` draws."""
+
+PICTURES_VERSION = "1"
+
+DPI = 110
+"""Resolution of page pictures: A4 has 910 × 1287 pixels, about the input size of page models."""
+
+MAX_PIXELS = 4_000_000
+"""Larger pictures, of drawings and posters, are scaled down."""
 
 _NICE = 10  # queries have priority
 
@@ -245,10 +255,9 @@ class PageDrawer:
             self._finish(job, ChildError(TransientError("pages are no longer drawn here")))
 
     def _next(self) -> list[_Job]:
-        """Start the jobs whose turn it is.
+        """Start the jobs whose turn it is: documents with the lowest cost come first, one page of each at a time.
 
-        Documents with the lowest cost come first, one page of each at a time. Documents that exceeded a limit share one
-        child, so that others aren't blocked.
+        Documents that exceeded a limit share one child, so that others aren't blocked.
         """
         with self._lock:
             busy = {job.document for job in self._running.values()}
@@ -403,3 +412,40 @@ def _in_source(drawing: Drawing, digest: str) -> bytes:
     if sha256(data) != digest:
         raise BadInputError("the source has another file in the document's place", FailureCode.SOURCE_CHANGED)
     return data
+
+
+def drawn_key() -> str:
+    """Digest what a page picture depends on beside its document."""
+    return key(step=PICTURES_VERSION, pymupdf=RELEASE, dpi=DPI, max_pixels=MAX_PIXELS)
+
+
+def keep_pictures(
+    pages: Sequence[tuple[str, int]], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
+) -> Iterator[DrawnPage]:
+    """Draw pages, given by document id and number from 1, and store their pictures; yield each as it is done, in any order.
+
+    Blank pages have no picture, nor have pages that crash or exceed the limits.
+    """
+    tasks = {
+        Drawing(store_address, document_file(doc_id), page, DPI, passwords=tuple(passwords)): drawn_page_id(doc_id, page)
+        for doc_id, page in pages
+    }
+    with contextlib.closing(run_all(_keep, [*tasks], limits)) as outcomes:
+        for drawing, last in outcomes:
+            if isinstance(last, Refused):
+                refused = refusal(drawing, last, limits)
+                yield DrawnPage(tasks[drawing], None, str(refused.code), refused.message)
+            else:
+                yield DrawnPage(tasks[drawing], last.result)
+
+
+def _keep(drawing: Drawing, _opened: Callable[[int], None]) -> str | None:
+    """Store the picture of a page, and return its figure id; None if the page is blank."""
+    with writing(open_store(drawing.store_address), "figures/") as put:
+        with open_in_child(drawing) as pdf:
+            pixels = page_pixels(pdf, drawing.page, dpi=drawing.dpi)
+        if is_blank(pixels):
+            return None
+        figure, data = encode(scaled(pixels, MAX_PIXELS))
+        put(figure_file(figure.figure_id), data)
+        return figure.figure_id

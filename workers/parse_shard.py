@@ -16,7 +16,7 @@ from schemas.ids import document_file, key, sha256
 from schemas.ports import DocumentSource
 from schemas.stages import Stage
 from tasks.reading.parse import PARSE_VERSION, parse
-from workers.child_processes import Done, Refused, run_all
+from workers.child_processes import Done, run_all
 from workers.isolation import isolate, writing
 
 
@@ -84,30 +84,14 @@ def parse_documents(
     files = {job: parsed_file(job.doc_id, parse_with) for job in jobs}
     parsed = existing(open_store(store_address), "parsed", files.values())
     tasks = [_Task(job, source, store_address, options, tuple(passwords), file in parsed) for job, file in files.items()]
-    with contextlib.closing(run_all(_timed_parse, tasks, options)) as outcomes:
+    with contextlib.closing(run_all(_parse, tasks, options)) as outcomes:
         for task, last in outcomes:
-            yield _outcome(task.job, last, run_id)
-
-
-def _outcome(job: ParseJob, last: Done[tuple[int, float]] | Refused, run_id: str | None) -> ParseOutcome:
-    if isinstance(last, Done):
-        pages, seconds = last.result
-        return ParseOutcome(job.doc_id, pages, (), seconds)
-    failure = Failure(
-        source=job.source,
-        doc_id=job.doc_id,
-        page=last.page,
-        step=Stage.PARSE,
-        code=last.code,
-        message=last.message,
-        run_id=run_id,
-    )
-    return ParseOutcome(job.doc_id, 0, (failure,))
-
-
-def _timed_parse(task: _Task, opened: Callable[[int], None]) -> tuple[int, float]:
-    started = time.monotonic()
-    return _parse(task, opened), time.monotonic() - started
+            job = task.job
+            if isinstance(last, Done):
+                pages, seconds = last.result
+                yield ParseOutcome(job.doc_id, pages, (), seconds)
+            else:
+                yield ParseOutcome(job.doc_id, 0, (last.failure(job.source, job.doc_id, Stage.PARSE, run_id),))
 
 
 def _read(task: _Task) -> bytes:
@@ -121,11 +105,13 @@ def _read(task: _Task) -> bytes:
     return data
 
 
-def _parse(task: _Task, opened: Callable[[int], None]) -> int:
+def _parse(task: _Task, opened: Callable[[int], None]) -> tuple[int, float]:
+    """Return the number of pages, and the seconds that it took."""
+    started = time.monotonic()
     job, store = task.job, open_store(task.store_address)
     file = parsed_file(job.doc_id, parse_key(task.options))
     if task.is_parsed:
-        return len(read_parsed(store, file).pages)
+        return len(read_parsed(store, file).pages), time.monotonic() - started
     data = store.get(document_file(job.doc_id)) if job.is_stored else _read(task)
     with writing(store, "figures/", document_file(job.doc_id), file) as put:
         isolate()
@@ -138,4 +124,4 @@ def _parse(task: _Task, opened: Callable[[int], None]) -> int:
         )
         put(document_file(job.doc_id), data)
         put(file, pack_parsed(document))
-    return len(document.pages)
+    return len(document.pages), time.monotonic() - started

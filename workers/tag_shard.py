@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from backends.pdf.inscribe import INSCRIBE_VERSION, Inscription, inscribe
 from backends.pdf.opening import RELEASE
@@ -62,19 +62,11 @@ def tag_documents(
             tasks.append(_Task(job, store_address, tuple(passwords)))
     with contextlib.closing(run_all(_tag, tasks, limits)) as outcomes:
         for task, last in outcomes:
-            yield TagOutcome(task.job, _failure(task.job, last, run_id) if isinstance(last, Refused) else None)
-
-
-def _failure(job: TagJob, last: Refused, run_id: str | None) -> Failure:
-    return Failure(
-        source=job.source,
-        doc_id=job.doc_id,
-        page=last.page,
-        step=Step.TAG,
-        code=last.code,
-        message=f"its tagged copy could not be made: {last.message}",
-        run_id=run_id,
-    )
+            job, failure = task.job, None
+            if isinstance(last, Refused):
+                refused = replace(last, message=f"its tagged copy could not be made: {last.message}")
+                failure = refused.failure(job.source, job.doc_id, Step.TAG, run_id)
+            yield TagOutcome(job, failure)
 
 
 def _tag(task: _Task, opened: Callable[[int], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 from pyarrow.parquet import ParquetFile
@@ -81,87 +81,60 @@ class _DocumentFile:
         with reading(self._store, self.file):
             return open_parquet(data)
 
-    def _read(self, part: str, decode: Callable[[pa.Table], Decoded]) -> Decoded:
+    def read(self, part: str, decode: Callable[[pa.Table], Decoded]) -> Decoded:
+        """Return what ``decode`` makes of a part."""
         parts = self._parts
         with reading(self._store, self.file):
             return decode(part_of(read_columns(parts, [part]), part))
 
-    def _rows(self, part: str, noun: type[Noun]) -> tuple[Noun, ...]:
-        return self._read(part, lambda table: rows_of(noun, table))
+
+class _Rows(Generic[Noun]):
+    """The rows of a part of a document's file, decoded at each use, or once where ``keep``."""
+
+    def __init__(self, part: str, noun: type[Noun], *, keep: bool = False) -> None:
+        self._part, self._noun, self._keep = part, noun, keep
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, file: _DocumentFile, owner: type) -> tuple[Noun, ...]:
+        rows = file.read(self._part, lambda table: rows_of(self._noun, table))
+        if self._keep:
+            file.__dict__[self._name] = rows  # found before this descriptor
+        return rows
 
 
 class ParsedDocumentFile(_DocumentFile):
     """The file of a parsed document."""
 
-    @cached_property
-    def pages(self) -> tuple[Page, ...]:
-        """Its pages."""
-        return self._rows("pages", Page)
-
-    @cached_property
-    def placements(self) -> tuple[Placement, ...]:
-        """Its placements."""
-        return self._rows("placements", Placement)
-
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """Its lines."""
-        return self._rows("lines", Line)
-
-    @property
-    def failures(self) -> tuple[PageFailure, ...]:
-        """Its page failures."""
-        return self._rows("failures", PageFailure)
+    pages = _Rows("pages", Page, keep=True)
+    placements = _Rows("placements", Placement, keep=True)
+    lines = _Rows("lines", Line)
+    failures = _Rows("failures", PageFailure)
 
     @property
     def labelled(self) -> frozenset[int]:
         """The orders of the placements that contain lines of text."""
-        inside = self._read("lines", lambda lines: lines.column("inside"))
+        inside = self.read("lines", lambda lines: lines.column("inside"))
         return frozenset(order for order in inside.to_pylist() if order is not None)
 
 
 class StructuredDocumentFile(_DocumentFile):
-    """The file of a structured document."""
+    """The file of a structured document; ``figures`` are the tagged ones, ``chunks`` those of text, tables and figures."""
 
-    @cached_property
+    blocks = _Rows("blocks", Block, keep=True)
+    chunks = _Rows("chunks", Chunk, keep=True)
+    figures = _Rows("figures", PlacedFigure, keep=True)
+    all_figures = _Rows("pictures", Figure)
+    placements = _Rows("placements", Placement)
+    tree = _Rows("tree", Node)
+    failures = _Rows("failures", PageFailure)
+    _heads = _Rows(_HEAD, DocumentHead, keep=True)
+
+    @property
     def head(self) -> DocumentHead:
         """The document without its parts."""
-        return self._rows(_HEAD, DocumentHead)[0]
-
-    @cached_property
-    def blocks(self) -> tuple[Block, ...]:
-        """Its blocks, in reading order."""
-        return self._rows("blocks", Block)
-
-    @cached_property
-    def chunks(self) -> tuple[Chunk, ...]:
-        """Its chunks of text, tables and figures, in order."""
-        return self._rows("chunks", Chunk)
-
-    @cached_property
-    def figures(self) -> tuple[PlacedFigure, ...]:
-        """Its tagged figures."""
-        return self._rows("figures", PlacedFigure)
-
-    @property
-    def all_figures(self) -> tuple[Figure, ...]:
-        """All its figures, tagged or not."""
-        return self._rows("pictures", Figure)
-
-    @property
-    def placements(self) -> tuple[Placement, ...]:
-        """All its placements, tagged or not."""
-        return self._rows("placements", Placement)
-
-    @property
-    def tree(self) -> tuple[Node, ...]:
-        """Its evidence tree."""
-        return self._rows("tree", Node)
-
-    @property
-    def failures(self) -> tuple[PageFailure, ...]:
-        """Its page failures."""
-        return self._rows("failures", PageFailure)
+        return self._heads[0]
 
     @property
     def marginal_pages(self) -> frozenset[int]:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import tenacity
 
-from backends.stores.checksums import check_content, damage, sealed, unsealed
+from backends.stores.objects import check_content, damage, sealed, unsealed
 from schemas.errors import ContractError, DamagedError, MissingError, TransientError, UserError
 from schemas.ids import sha256
 from schemas.ports import ObjectStore
@@ -51,31 +51,25 @@ def checked_name(name: str) -> str:
 
 
 class _Memory:
-    """Objects that were read or written lately; None for an absent one."""
+    """Objects that were read or written lately, None for an absent one, and pointers."""
 
     def __init__(self) -> None:
-        self._objects: dict[str, bytes | None] = {}
-        self._bytes = 0
+        self.objects: dict[str, bytes | None] = {}
         self.pointers: dict[str, tuple[bytes, str] | None] = {}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._objects
-
-    def __getitem__(self, name: str) -> bytes | None:
-        return self._objects[name]
+        self._bytes = 0
 
     def add(self, name: str, data: bytes | None) -> None:
         """Remember an object, in place of the oldest ones where there are too many bytes."""
         self.drop(name)
         if _REMEMBERED.fullmatch(name) is not None and len(data or b"") <= _MOST_BYTES_OF_ONE:
-            self._objects[name] = data
+            self.objects[name] = data
             self._bytes += len(data or b"")
             while self._bytes > _REMEMBERED_BYTES:
-                self.drop(next(iter(self._objects)))
+                self.drop(next(iter(self.objects)))
 
     def drop(self, name: str) -> None:
         """Forget an object."""
-        self._bytes -= len(self._objects.pop(name, None) or b"")
+        self._bytes -= len(self.objects.pop(name, None) or b"")
         self.pointers.pop(name, None)
 
 
@@ -107,9 +101,8 @@ class CheckedStore(ObjectStore):
 
     def get(self, name: str) -> bytes:
         """Return an object's checked bytes."""
-        memory = self._memory
-        if memory is not None and name in memory:
-            if (data := memory[name]) is None:
+        if self._memory is not None and name in self._memory.objects:
+            if (data := self._memory.objects[name]) is None:
                 raise damage(MissingError, self.root, name, "is missing")
             return data
         try:
@@ -132,7 +125,7 @@ class CheckedStore(ObjectStore):
 
     def _remembered(self, name: str) -> bytes | None:
         """Return a remembered object as it is stored."""
-        data = self._memory[name] if self._memory is not None and name in self._memory else None
+        data = self._memory.objects.get(name) if self._memory is not None else None
         return None if data is None else sealed(name, data)
 
     def put(self, name: str, data: bytes) -> None:

@@ -1,5 +1,13 @@
-"""Read stored objects as models and tables; what can't be decoded raises an error with the object's name."""
+"""Read stored objects as models and tables, and check them; what can't be decoded raises an error with the object's name.
 
+Checksums are placed where each format has room, so that any tool still reads it. Documents and rows are named by the digest of
+their bytes, and figures by that of their pixels. Pages of Parquet files have the format's checksums. A JSON object ends with the
+digest of the bytes before it, and a tagged copy ends with a comment.
+"""
+
+import io
+import re
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -7,15 +15,31 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter
 
-from backends.stores.checksums import check_content, damage
-from backends.stores.sources import LISTED_AT_ONCE
 from schemas.errors import DamagedError
+from schemas.ids import figure_id, sha256
 from schemas.parquet import from_parquet, read_column
 from schemas.ports import ObjectStore
 
 Model = TypeVar("Model", bound=BaseModel)
 Noun = TypeVar("Noun")
 Found = TypeVar("Found")
+Fault = TypeVar("Fault", bound=DamagedError)
+
+LISTED_AT_ONCE = 1000
+"""Page size of S3 listings, which is S3's maximum."""
+
+_NAMED = re.compile(r"(?:.*/)?(?:documents|rows)/([0-9a-f]{64})\.(?:pdf|parquet)")
+_FIGURE = re.compile(r"(?:.*/)?figures/([0-9a-f]{64})\.png")
+_TAGGED = re.compile(r"(?:.*/)?tagged/.*\.pdf")
+
+_SHARED = ("documents/", "figures/", "parsed/", "structured/")
+"""Objects that a refresh doesn't read again."""
+
+_KEY = b'"sha256":"'
+_COMMENT = b"\n%inset-sha256 "
+_COMMENT_BYTES = len(_COMMENT) + 65
+
+_CHANGED = "isn't what was written: its bytes have another digest than it says"
 
 
 def is_remote(store: ObjectStore) -> bool:
@@ -107,3 +131,91 @@ def reading(store: ObjectStore, name: str) -> Iterator[Any]:
     except (ValueError, KeyError, TypeError, IndexError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise damage(DamagedError, store.root, name, f"isn't what was written ({reason})") from error
+
+
+def sealed(name: str, data: bytes) -> bytes:
+    """Return an object's bytes with their checksum, where name or format don't already have one."""
+    if _TAGGED.fullmatch(name):
+        return data + _COMMENT + sha256(data).encode() + b"\n"
+    if _is_json(name) and data.endswith(b"}"):
+        body = data[:-1].rstrip()
+        comma = b"" if body == b"{" else b","
+        return body + comma + _KEY + sha256(body).encode() + b'"}'
+    return data
+
+
+def unsealed(name: str, data: bytes) -> bytes:
+    """Check an object and return what ``sealed`` was given; raises ``ValueError`` where the bytes changed, and says how."""
+    if not data and is_checked(name):
+        raise ValueError("is empty")
+    if match := _NAMED.fullmatch(name):
+        _expect(sha256(data) == match[1], "isn't what was written: its name is another digest than its bytes'")
+    elif match := _FIGURE.fullmatch(name):
+        _check_pixels(data, match[1])
+    elif _TAGGED.fullmatch(name):
+        return _unsealed_comment(data)
+    elif _is_json(name):
+        return _unsealed_json(data)
+    return data
+
+
+def check_content(name: str, data: bytes) -> None:
+    """Raise ``ValueError`` where pages of a Parquet file aren't what was written, which only reading shows."""
+    if name.endswith(".parquet"):
+        from_parquet(data)
+
+
+def is_checked(name: str) -> bool:
+    """Return whether objects of that name have a checksum."""
+    patterns = (_NAMED, _FIGURE, _TAGGED)
+    return name.endswith(".parquet") or _is_json(name) or any(pattern.fullmatch(name) for pattern in patterns)
+
+
+def damage(kind: type[Fault], root: str, name: str, fault: str) -> Fault:
+    """Return the error for a damaged object of a corpus's store, with its remedy."""
+    corpus = root.rstrip("/").rpartition("/")[2]
+    found_by = f"inset doctor {corpus} --deep, then " if name.startswith(_SHARED) else ""
+    remedy = f"to make it again: {found_by}inset refresh {corpus}"
+    if name == "LIVE":
+        remedy = f"to restore it: inset refresh {corpus}, or choose a version: inset publish {corpus} VERSION"
+    return kind(f"{root}/{name} {fault}; {remedy}", name)
+
+
+def _is_json(name: str) -> bool:
+    return name.endswith(".json") or name.rpartition("/")[2] in ("LIVE", "LEASE")
+
+
+def _expect(holds: bool, fault: str) -> None:
+    if not holds:
+        raise ValueError(fault)
+
+
+def _unsealed_json(data: bytes) -> bytes:
+    body, key, digest, end = data[:-76], data[-76:-66], data[-66:-2], data[-2:]
+    body = body.removesuffix(b",")
+    _expect(data.rstrip()[-1:] == b"}", "is cut short")
+    _expect(key == _KEY and end == b'"}' and digest == sha256(body).encode(), _CHANGED)
+    return body + b"}"
+
+
+def _unsealed_comment(data: bytes) -> bytes:
+    body, mark, digest = data[:-_COMMENT_BYTES], data[-_COMMENT_BYTES:-65], data[-65:-1]
+    _expect(mark == _COMMENT, "is cut short")
+    _expect(sha256(body).encode() == digest, _CHANGED)
+    return body
+
+
+def _check_pixels(data: bytes, name: str) -> None:
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            # Its size was limited when the figure was stored.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(data)) as image:
+                image.verify()  # checks the chunks' checksums, which decoding ignores
+            with Image.open(io.BytesIO(data)) as image:
+                actual_id = figure_id(image.width, image.height, image.convert("RGB").tobytes())
+    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+        raise ValueError("can't be decoded") from error
+    _expect(actual_id == name, "isn't what was written: its name is another digest than its pixels'")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import tenacity
 
-from backends.stores.checksums import damage, sealed
 from backends.stores.object_store import CheckedStore, checked_name, join
+from backends.stores.objects import damage, sealed
 from schemas.errors import MissingError, TransientError, UserError
 from schemas.ids import sha256
 from schemas.printing import without_secrets
@@ -60,10 +60,13 @@ class S3Store(CheckedStore):
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it exists undamaged; a small one by one conditional request."""
-        if len(data) > _ASKED_FIRST or not self._is_new(name, sealed(name, data)):
-            super().put(name, data)
-        else:
-            self._remember(name, data)
+        if len(data) <= _ASKED_FIRST:
+            with contextlib.suppress(_LostRaceError), s3_errors(self._address, name):
+                body = sealed(name, data)
+                self.client.put_object(Bucket=self.bucket, Key=self.key(name), Body=body, IfNoneMatch="*")
+                self._remember(name, data)
+                return
+        super().put(name, data)
 
     def exists(self, name: str) -> bool:
         """Return whether there is an object of that name."""
@@ -119,15 +122,6 @@ class S3Store(CheckedStore):
             # A first try may have succeeded without an answer.
             return error.retried and self._read(name) == stored
         except FileNotFoundError:
-            return False
-        return True
-
-    def _is_new(self, name: str, stored: bytes) -> bool:
-        """Write an object unless there is one; return whether there was none."""
-        try:
-            with s3_errors(self._address, name):
-                self.client.put_object(Bucket=self.bucket, Key=self.key(name), Body=stored, IfNoneMatch="*")
-        except _LostRaceError:
             return False
         return True
 

@@ -8,22 +8,21 @@ import errno
 import fnmatch
 import hashlib
 import io
+import itertools
 import os
 import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from backends.stores.s3_store import read_object, retry_broken_bodies, s3_client, s3_errors
+from backends.stores.objects import LISTED_AT_ONCE
+from backends.stores.s3_store import read_object, s3_client, s3_errors
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
+from schemas.ids import sha256
 from schemas.ports import DocumentSource
 from schemas.versions import SourceFile
 
 _MAGIC = frozenset("*?[")
-_PIECE = 1 << 20
-
-LISTED_AT_ONCE = 1000
-"""Page size of S3 listings, which is S3's maximum."""
 
 
 def open_source(address: str) -> DocumentSource:
@@ -47,10 +46,10 @@ def overlaps(source: str, store: str) -> bool:
     )
 
 
-def _is_folder(path: Path) -> bool:
+def _is_folder(path: Path | os.DirEntry[str]) -> bool:
     try:
         return path.is_dir()
-    except OSError:
+    except OSError:  # a loop of links, or no permission
         return False
 
 
@@ -62,8 +61,8 @@ def _resolved_links(path: Path) -> Path:
 class _FileSource:
     r"""Files below a base folder that match a pattern, by relative path.
 
-    ``**`` matches any folders except links. Bytes of a name that aren't UTF-8 become ``\xNN``, and so does a backslash that looks
-    like such an escape.
+    ``**`` matches any folders except links. Bytes of a name that aren't UTF-8 become ``\xNN``, and so does a backslash that
+    looks like such an escape.
     """
 
     def __init__(self, base: Path, pattern: tuple[str, ...], *, hidden: bool) -> None:
@@ -77,9 +76,8 @@ class _FileSource:
     def files(self) -> list[SourceFile]:
         """Return the PDFs, sorted by name, without reading them.
 
-        Raises:
-            UserError: The folder is missing, or one below it can't be read.
-            TransientError: A folder changed meanwhile, or its disk doesn't answer.
+        Raises ``UserError`` where a folder is missing or can't be read, ``TransientError`` where one changed meanwhile or
+        its disk doesn't answer.
         """
         return sorted(self._listed(), key=lambda file: file.source)
 
@@ -112,11 +110,13 @@ class _FileSource:
         waiting = [("", {self._pattern})]
         while waiting:
             below, states = waiting.pop()
-            for entry in self._entries(below):
+            with self._listing_errors(below), os.scandir(self._base / below) as folder:
+                entries = list(folder)
+            for entry in entries:
                 name = f"{below}{entry.name}"
                 with self._listing_errors(below):
                     is_link = entry.is_symlink()
-                    is_folder = _links_to_folder(entry) if is_link else entry.is_dir()
+                    is_folder = _is_folder(entry) if is_link else entry.is_dir()
                 if is_folder:
                     inner = self._below(states, entry.name, is_folder=not is_link)
                     if inner:
@@ -126,10 +126,6 @@ class _FileSource:
                         source_file = _source_file(entry, is_link, _as_text(name))
                     if source_file is not None:
                         yield source_file
-
-    def _entries(self, below: str) -> list[os.DirEntry[str]]:
-        with self._listing_errors(below), os.scandir(self._base / below) as entries:
-            return list(entries)
 
     @contextlib.contextmanager
     def _listing_errors(self, below: str) -> Iterator[None]:
@@ -202,18 +198,7 @@ class GlobSource(_FileSource):
 
 def _matchable(states: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
     """Return the patterns to match names with: a ``**`` may match no folder."""
-    patterns: set[tuple[str, ...]] = set()
-    for pattern in states:
-        start = next((index for index, part in enumerate(pattern) if part != "**"), len(pattern))
-        patterns.add(pattern[start:])
-    return patterns - {()}
-
-
-def _links_to_folder(link: os.DirEntry[str]) -> bool:
-    try:
-        return link.is_dir()
-    except OSError:  # a loop, or no permission
-        return False
+    return {tuple(itertools.dropwhile(lambda part: part == "**", pattern)) for pattern in states} - {()}
 
 
 def _source_file(entry: os.DirEntry[str], is_link: bool, name: str) -> SourceFile | None:
@@ -271,9 +256,7 @@ class S3Source:
     def files(self) -> list[SourceFile]:
         """Return the PDFs, sorted by name, without reading them; the stamp is the ETag.
 
-        Raises:
-            UserError: S3 refuses the listing.
-            TransientError: S3 doesn't answer, or breaks off.
+        Raises ``UserError`` where S3 refuses the listing, ``TransientError`` where it doesn't answer or breaks off.
         """
         source_files: list[SourceFile] = []
         with s3_errors(self._address, ""):
@@ -294,8 +277,7 @@ class S3Source:
 
     def digest(self, source: str) -> str:
         """Return the SHA-256 of a PDF."""
-        with s3_errors(self._address, source), _object_errors():
-            return _digest_object(self, self._prefix + source)
+        return sha256(self.read(source))
 
     def read(self, source: str) -> bytes:
         """Return a PDF's bytes."""
@@ -316,11 +298,3 @@ def _object_errors() -> Iterator[None]:
             raise
         message = f"S3 refuses the object ({code}); give these credentials access, or restore it from its archive"
         raise BadInputError(message, FailureCode.SOURCE_UNREADABLE) from error
-
-
-@retry_broken_bodies
-def _digest_object(source: S3Source, key: str) -> str:
-    digest = hashlib.sha256()
-    for piece in source._client.get_object(Bucket=source._bucket, Key=key)["Body"].iter_chunks(_PIECE):
-        digest.update(piece)
-    return digest.hexdigest()

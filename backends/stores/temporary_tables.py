@@ -2,19 +2,29 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 MEMORY = "512MB"
 """DuckDB's memory limit; the rest is on disk."""
 
 PARTS = 16
 _ROWS_A_BATCH = 20_000
+
+
+KEYED = pa.schema((pa.field("row", pa.int64(), nullable=False), pa.field("key", pa.string(), nullable=False)))
+"""A row's index in the version, and its key."""
+
+
+def keyed(rows: Sequence[int] | NDArray[np.int64], keys: Sequence[Any]) -> pa.Table:
+    """Return rows of ``KEYED``."""
+    return pa.table([pa.array(rows, pa.int64()), pa.array(keys, pa.string())], schema=KEYED)
 
 
 class TemporaryTables:
@@ -30,9 +40,7 @@ class TemporaryTables:
     def __enter__(self) -> "TemporaryTables":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._database.close()
         shutil.rmtree(self.folder)
 

@@ -24,7 +24,7 @@ from tasks.reading.structure import STRUCTURE_VERSION
 from tasks.reading.text_layers import TEXT_LAYERS_VERSION
 from tasks.versions.assemble import ASSEMBLE_VERSION
 from tasks.versions.check import CHECK_VERSION
-from workers.page_pictures import drawn_key
+from workers.draw_pages import drawn_key
 from workers.parse_shard import attempt_key, parse_key
 
 

@@ -10,7 +10,7 @@ from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource
 from pipeline.inspection.view import write_view
 from ray_jobs.enrich import find_tables, recognise, segment, structure_with
-from ray_jobs.outcomes import errors_as_bad_input
+from ray_jobs.pools import errors_as_bad_input
 from schemas.corpus import ParseOptions
 from schemas.corpus.models import CaptionOptions
 from schemas.documents import (
@@ -146,7 +146,7 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
 
     def read(pictures: Sequence[str]) -> None:
         total = len(recognised) + len(pictures)
-        for batch in recognise(pictures, captions, store.root, None) if pictures else ():
+        for batch in recognise(pictures, captions, store.root) if pictures else ():
             recognised.extend(batch)
             report(Step.RECOGNISE, len(recognised), total)
 
@@ -156,7 +156,7 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
     if fault is not None:
         read(sorted({placement.figure_id or "" for placement in layered.values()} - lines.keys()))
     for pictures, find in ((to_segment, segment), (to_search, find_tables)):
-        for segmented_batch in find(pictures, captions, store.root, None) if pictures else ():
+        for segmented_batch in find(pictures, captions, store.root) if pictures else ():
             segmented.extend(segmented_batch)
             report(Step.SEGMENT, len(segmented), len(to_segment) + len(to_search))
     with errors_as_bad_input("structuring it"):

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from backends.models.pictures import receive
-from backends.stores.checksums import damage
+from backends.stores.objects import damage
 from pipeline.corpus.answers import answer_preset_of, answers_of, lacking_for_answer
 from pipeline.corpus.corpora import QuerySettings
 from pipeline.corpus.presets import default_preset, preset_of, presets_of

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from backends.models.registry import language_model_card
-from backends.stores.checksums import damage
-from backends.stores.objects import read_part, read_table, reading
+from backends.stores.objects import damage, read_part, read_table, reading
 from schemas.corpus.models import ModelConfig
 from schemas.errors import DamagedError
 from schemas.ids import key
@@ -98,13 +97,13 @@ def _hashes(names: Sequence[str]) -> NDArray[np.int64]:
 class RecordCache:
     """Records of one key in Parquet shards; the column ``id`` names a record.
 
-    Shards are written atomically, so work of a killed job is kept. Two shards may hold the same record with the same bytes. A
-    damaged shard counts as absent, and is deleted when the next one is written.
+    Shards are written atomically, so work of a killed job is kept. Two shards may hold the same record with the same bytes.
+    A damaged shard counts as absent, and is deleted when the next one is written.
     """
 
     def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:
         self._store = store
-        self._folder = folder
+        self.folder = folder
         self.schema = schema
         self._damaged: list[str] = []
         self.close()
@@ -115,14 +114,9 @@ class RecordCache:
         self._decoded: dict[str, pa.Table] = {}
         self._intact: set[str] = set()
 
-    @property
-    def folder(self) -> str:
-        """Folder of the shards in the store."""
-        return self._folder
-
     def missing_records(self, count: int) -> DamagedError:
         """Return the error for a number of missing records."""
-        return damage(DamagedError, self._store.root, self._folder, f"lacks {count} records")
+        return damage(DamagedError, self._store.root, self.folder, f"lacks {count} records")
 
     def ids(self) -> set[str]:
         """Return the ids of all records."""
@@ -130,14 +124,13 @@ class RecordCache:
 
     def ids_by_shard(self) -> Iterator[list[str]]:
         """Yield the ids of all records, a shard at a time; one may come twice."""
-        for shard in self._shards():
-            if (table := self._unless_damaged(self._read, shard)) is not None:
-                yield _strings(table.column("id"))
+        return (_strings(table.column("id")) for table in self.shards())
 
     def missing(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that have no record, sorted, each once; the shards of the others are read and checked."""
         wanted_ids = set(ids)
-        return sorted(wanted_ids.difference(*self._locate(wanted_ids, self._is_intact).values()))
+        rows_by_shard = self._locate(wanted_ids, lambda shard: shard in self._intact or self._is_decoded(shard))
+        return sorted(wanted_ids.difference(*rows_by_shard.values()))
 
     def read(self, ids: Sequence[str]) -> pa.Table:
         """Return the records of these ids, each once, in no particular order; unknown ids are left out."""
@@ -156,7 +149,7 @@ class RecordCache:
         """Write records as a new shard."""
         if table.num_rows == 0:
             return
-        name = f"{self._folder}/part-{time.time_ns():019}-{uuid.uuid4().hex[:8]}.parquet"
+        name = f"{self.folder}/part-{time.time_ns():019}-{uuid.uuid4().hex[:8]}.parquet"
         self._store.put(name, to_parquet(table))
         self._intact.add(name)
         if self._locations is not None:
@@ -166,7 +159,7 @@ class RecordCache:
 
     def compact(self) -> None:
         """Join small shards where there are many."""
-        counts, sizes = self._opened_locations().counts(), self._store.sizes(self._folder)
+        counts, sizes = self._opened_locations().counts(), self._store.sizes(self.folder)
         small = [
             shard
             for shard, count in sorted(counts.items(), reverse=True)
@@ -211,7 +204,7 @@ class RecordCache:
 
     def _shards(self) -> list[str]:
         """Return the undamaged shards, newest first: their names begin with the time."""
-        return [shard for shard in sorted(self._store.names(self._folder), reverse=True) if shard not in self._damaged]
+        return [shard for shard in sorted(self._store.names(self.folder), reverse=True) if shard not in self._damaged]
 
     def _locate(self, ids: set[str], usable: Callable[[str], bool]) -> dict[str, dict[str, int]]:
         """Return the row of each record by shard and id, in the newest usable shard."""
@@ -221,7 +214,7 @@ class RecordCache:
             rows_by_shard = locations.find(ids)  # without the damaged shard
         return rows_by_shard
 
-    def _opened_locations(self) -> "_Locations":
+    def _opened_locations(self) -> _Locations:
         if self._locations is None:
             self._locations = _Locations()
             for shard in reversed(self._shards()):
@@ -233,10 +226,6 @@ class RecordCache:
         self._decoded.pop(shard, None)
         if self._locations is not None:
             self._locations.drop(shard)
-
-    def _is_intact(self, shard: str) -> bool:
-        """Return whether a shard is intact; each is read once for this."""
-        return shard in self._intact or self._is_decoded(shard)
 
     def _is_decoded(self, shard: str) -> bool:
         return shard in self._decoded or self._unless_damaged(self._decode, shard) is not None
@@ -305,9 +294,6 @@ def open_replies(store: ObjectStore, options: ModelConfig) -> RecordCache:
 
 def spent_on_replies(store: ObjectStore) -> Spent:
     """Return what all stored replies cost."""
-    total = Spent()
-    for folder in store.folders("replies"):
-        for shard in RecordCache(store, f"replies/{folder}", schema_of(StoredReply)).shards():
-            for reply in rows_of(StoredReply, shard):
-                total += reply.spent
-    return total
+    caches = (RecordCache(store, f"replies/{name}", schema_of(StoredReply)) for name in store.folders("replies"))
+    shards = (shard for cache in caches for shard in cache.shards())
+    return sum((reply.spent for shard in shards for reply in rows_of(StoredReply, shard)), Spent())

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from backends.stores.objects import unless_damaged
-from backends.stores.temporary_tables import TemporaryTables
+from backends.stores.temporary_tables import KEYED, TemporaryTables, keyed
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.differences import Difference
@@ -24,7 +23,6 @@ from schemas.ports import ObjectStore, SearchIndex, Vector
 from schemas.stages import Report, silent
 from schemas.versions import Manifest, VectorSpace
 from tasks.enriching.spaces import SPACES, EmbeddingInput, RowText, Space, searched_text
-from tasks.versions.repeat import KEYED, keyed
 
 
 def passages(evidence: pa.Table) -> list[RowText]:
@@ -43,24 +41,18 @@ def passage_of(row: Mapping[str, Any]) -> RowText:
     return RowText(*(row[name] for name in RowText._fields))
 
 
-@dataclass(frozen=True)
 class SpaceVectors:
-    """The cached vectors of a space; a record's ``id`` is that of the embedded content."""
+    """The cached vectors of a space; a record's ``id`` is that of the embedded content.
 
-    space: Space
-    dimension: int
-    cache: RecordCache
+    ``column`` is that of an index: a row's vector, or its list of vectors for late interaction; null where it has none.
+    """
 
-    @property
-    def kind(self) -> pa.DataType:
-        """Type of a row's vector, or of its list of vectors for late interaction."""
-        vector = pa.list_(pa.float32(), self.dimension)
-        return pa.list_(vector) if self.space.late else vector
-
-    @property
-    def column(self) -> "pa.Field[pa.DataType]":
-        """Column of an index that holds them; null where a row has none."""
-        return pa.field(f"vector_{self.space.name}", self.kind)
+    def __init__(self, store: ObjectStore, space: Space, key: str, dimension: int) -> None:
+        vector = pa.list_(pa.float32(), dimension)
+        kind: pa.DataType = pa.list_(vector) if space.late else vector
+        fields = pa.field("id", pa.string(), nullable=False), pa.field("vector", kind, nullable=False)
+        self.space, self.dimension, self.column = space, dimension, pa.field(f"vector_{space.name}", kind)
+        self.cache = RecordCache(store, f"vectors/{space.name}/{key}", pa.schema(fields))
 
     def contents(self, rows: Iterable[RowText]) -> dict[str, EmbeddingInput]:
         """Return the embeddable contents of rows, by record id."""
@@ -134,10 +126,9 @@ class VectorJoin:
         self._with_vectors += len(named_rows)
 
     def parts(self) -> Iterator[tuple[NDArray[np.int64], Vector, NDArray[np.int64]]]:
-        """Yield row numbers, all their vectors, and the number for each row, in the order of the cache; a row may come twice.
+        """Yield row numbers, all their vectors, and the number for each row, as the cache has them; a row may come twice.
 
-        Raises:
-            TransientError: A vector is missing.
+        Raises ``TransientError`` where a vector is missing.
         """
         has_vector = np.zeros(self._rows, bool)
         for shard in self._vectors.cache.shards() if self._with_vectors else ():
@@ -188,17 +179,10 @@ class VectorJoin:
 def open_vectors(store: ObjectStore, spaces: Mapping[str, VectorSpace]) -> list[SpaceVectors]:
     """Open the vector caches of a workspace's spaces, or of a manifest's; unknown spaces are left out."""
     return [
-        _open_space(store, SPACES[name], vector_space.key, vector_space.model.dimension or 0)
+        SpaceVectors(store, SPACES[name], vector_space.key, vector_space.model.dimension or 0)
         for name, vector_space in spaces.items()
         if name in SPACES
     ]
-
-
-def _open_space(store: ObjectStore, space: Space, key: str, dimension: int) -> SpaceVectors:
-    vector = pa.list_(pa.float32(), dimension)
-    vector_field = pa.field("vector", pa.list_(vector) if space.late else vector, nullable=False)
-    schema = pa.schema((pa.field("id", pa.string(), nullable=False), vector_field))
-    return SpaceVectors(space, dimension, RecordCache(store, f"vectors/{space.name}/{key}", schema))
 
 
 ROWS_A_BATCH, LATE_ROWS_A_BATCH = 1_000, 100
@@ -237,8 +221,17 @@ def fill(
         for join in joins:
             join.write()
         report("build", 0, total)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            stop = 0
+            for part in evidence():
+                for rows in _slices(part, spaces):
+                    start, stop = stop, stop + rows.num_rows
+                    yield from _record_batches(rows, (join.read(start, stop) for join in joins), schema)
+                    report("build", stop, total)
+
         index.create(schema, {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
-        index.add(_batches(evidence(), spaces, joins, schema, total, report))
+        index.add(batches())
     index.finish()
     return total
 
@@ -259,8 +252,13 @@ def derive(
     schema = _schema(spaces)
     if not index.derive(earlier, schema, tuple(fields), removed):
         return None
-    slices = (rows for part in changed for rows in _slices(part, spaces))
-    row_count = index.add(batch for rows in slices for batch in _embedded(rows, spaces, schema))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for rows in (rows for part in changed for rows in _slices(part, spaces)):
+            embedded = passages(rows)
+            yield from _record_batches(rows, (vectors.of(embedded) for vectors in spaces), schema)
+
+    row_count = index.add(batches())
     for vectors in spaces:
         vectors.cache.close()
     index.finish()
@@ -331,27 +329,6 @@ def _engine_gate(gate: str, value: int, bound: int, summary: str) -> GateResult:
     passed = value == bound
     remedy = "" if passed else "; the next refresh builds it again; report it if this persists"
     return GateResult(gate=gate, passed=passed, value=value, bound=bound, message=f"{summary}{remedy}")
-
-
-def _batches(
-    evidence: Iterable[pa.Table],
-    spaces: Sequence[SpaceVectors],
-    joins: Sequence[VectorJoin],
-    schema: pa.Schema,
-    total: int,
-    report: Report,
-) -> Iterator[pa.RecordBatch]:
-    stop = 0
-    for part in evidence:
-        for rows in _slices(part, spaces):
-            start, stop = stop, stop + rows.num_rows
-            yield from _record_batches(rows, (join.read(start, stop) for join in joins), schema)
-            report("build", stop, total)
-
-
-def _embedded(rows: pa.Table, spaces: Sequence[SpaceVectors], schema: pa.Schema) -> list[pa.RecordBatch]:
-    embedded = passages(rows)
-    return _record_batches(rows, (vectors.of(embedded) for vectors in spaces), schema)
 
 
 def _slices(part: pa.Table, spaces: Iterable[SpaceVectors]) -> Iterator[pa.Table]:

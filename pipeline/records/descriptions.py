@@ -1,7 +1,7 @@
 """What captioners describe, and the descriptions by models and people."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
@@ -100,36 +100,36 @@ class CaptionTarget:
 def caption_targets(subject: Subject, files: StructuredFiles, *, language: str = "") -> dict[str, CaptionTarget]:
     """Return the figures, pages or texts of a document that have a row, by id; ``language`` "" means the document's."""
     targets: dict[str, CaptionTarget] = {}
-    match subject:  # surroundings are read on demand, since few targets need them
+
+    def add(name: str, page: int, picture: str | None, words: str, target: PlacedFigure | PageWords | Chunk) -> None:
+        around = functools.partial(_surroundings, files, target, language)  # read on demand, since few targets need them
+        targets.setdefault(name, CaptionTarget(name, page, picture, words, around))
+
+    match subject:
         case "figure":
-            for name, figure in _figures_to_describe(files.figures).items():
-                surroundings = functools.partial(_around_figure, files, figure, language)
-                targets[name] = CaptionTarget(name, figure.placement.page, name, figure.inner_text, surroundings)
+            for figure in files.figures:  # decorations and icons have no row of their own
+                placement = figure.placement
+                if placement.role is Role.CONTENT and placement.figure_id is not None:
+                    add(placement.figure_id, placement.page, placement.figure_id, figure.inner_text, figure)
         case "page":
             for page, picture in files.pictures.items():
-                words = files.words[page]
-                surroundings = functools.partial(_around_page, files, words, language)
-                targets.setdefault(picture, CaptionTarget(picture, page, picture, words.text, surroundings))
+                add(picture, page, picture, files.words[page].text, files.words[page])
         case "text":
             for piece in files.chunks:
                 kind, name = description_subject(piece)
                 if kind == subject and piece.text.strip():
-                    surroundings = functools.partial(_around_text, files, piece, language)
-                    page = piece.regions[0].page if piece.regions else 0
-                    targets.setdefault(name, CaptionTarget(name, page, None, piece.text, surroundings))
+                    add(name, piece.regions[0].page if piece.regions else 0, None, piece.text, piece)
     return targets
 
 
-def _around_figure(files: StructuredFiles, figure: PlacedFigure, language: str) -> Surroundings:
-    return surroundings(files.head.title, figure, files.chunks, language=language)
-
-
-def _around_page(files: StructuredFiles, words: PageWords, language: str) -> Surroundings:
-    return surroundings_of_page(files.head.title, words, language=language)
-
-
-def _around_text(files: StructuredFiles, piece: Chunk, language: str) -> Surroundings:
-    return surroundings_of_text(files.head.title, piece, language=language)
+def _surroundings(files: StructuredFiles, target: PlacedFigure | PageWords | Chunk, language: str) -> Surroundings:
+    match target:
+        case PlacedFigure():
+            return surroundings(files.head.title, target, files.chunks, language=language)
+        case PageWords():
+            return surroundings_of_page(files.head.title, target, language=language)
+        case Chunk():
+            return surroundings_of_text(files.head.title, target, language=language)
 
 
 def target_ids(subject: Subject, evidence: pa.Table) -> Iterator[str]:
@@ -139,15 +139,6 @@ def target_ids(subject: Subject, evidence: pa.Table) -> Iterator[str]:
         kind, name = description_subjects(modality, picture, text)
         if kind == subject:
             yield name
-
-
-def _figures_to_describe(figures: Iterable[PlacedFigure]) -> dict[str, PlacedFigure]:
-    """Return the figures that have a row of their own, each at its first place; decorations and icons have none."""
-    figures_by_id: dict[str, PlacedFigure] = {}
-    for figure in figures:
-        if figure.placement.role is Role.CONTENT and figure.placement.figure_id is not None:
-            figures_by_id.setdefault(figure.placement.figure_id, figure)
-    return figures_by_id
 
 
 def describable_by(kind: CaptionerKind, targets: Mapping[str, CaptionTarget]) -> dict[str, CaptionTarget]:
@@ -207,29 +198,22 @@ class Descriptions:
 
 def read_spent(store: ObjectStore) -> Spent:
     """Return the total spending of a corpus on generative models; if the count was damaged, the cost of all stored replies."""
-    spent_and_etag = _read_spent(store)
-    return spent_and_etag[0] if spent_and_etag else _cost_of_stored(store)
+    return _read_spent(store)[0]
 
 
 def add_spent(store: ObjectStore, spent: Spent) -> None:
     """Add to the total spending; only the holder of the lease may call this."""
-    spent_and_etag = _read_spent(store)
-    total = spent_and_etag[0] + spent if spent_and_etag else _cost_of_stored(store)
-    if not store.swap(SPENT, total.model_dump_json().encode(), spent_and_etag[1] if spent_and_etag else None):
+    total, etag = _read_spent(store)
+    if etag is not None:  # else the replies that it paid for are stored, and counted
+        total += spent
+    if not store.swap(SPENT, total.model_dump_json().encode(), etag):
         raise TransientError(f"another run is writing {store.root}/{SPENT}; refresh again when it is done")
 
 
-def _read_spent(store: ObjectStore) -> tuple[Spent, str] | None:
-    stored = store.read_mutable(SPENT)
-    if stored is None:
-        return None
-    with reading(store, SPENT):
-        return Spent.model_validate_json(stored[0]), stored[1]
-
-
-def _cost_of_stored(store: ObjectStore) -> Spent:
-    total = Spent()
-    for name in store.folders(_FOLDER):
-        for shard in open_descriptions(store, name).shards():
-            total += spent_on(rows_of(Description, shard))
-    return total
+def _read_spent(store: ObjectStore) -> tuple[Spent, str | None]:
+    """Return the spending with its ETag; the cost of all stored replies where there is no count."""
+    if (stored := store.read_mutable(SPENT)) is not None:
+        with reading(store, SPENT):
+            return Spent.model_validate_json(stored[0]), stored[1]
+    caches = (open_descriptions(store, name) for name in store.folders(_FOLDER))
+    return sum((spent_on(rows_of(Description, shard)) for cache in caches for shard in cache.shards()), Spent()), None

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.stores.checksums import damage
-from backends.stores.objects import read_part, read_table, reading
-from pipeline.records.row_parts import read_part_rows, read_parts
+from backends.stores.objects import damage, read_part, read_table, reading
+from pipeline.records.row_parts import read_parts
 from schemas.errors import MissingError
-from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows, rows_before
+from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.filters import Modality
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
@@ -62,48 +61,6 @@ def evidence_sample(store: ObjectStore, version: str) -> Iterator[pa.Table]:
 def placement_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
     """Yield a version's placements, by document id and order."""
     return (read_table(store, name, PLACEMENTS) for name in row_files(store, version, "placements"))
-
-
-def version_rows(store: ObjectStore, version: str) -> Iterator[VersionRows]:
-    """Yield a version's rows, some whole documents at a time."""
-    if (stored_parts := read_parts(store, version)) is not None:
-        yield from (read_part_rows(store, part) for part in stored_parts.parts)
-        return
-    placements = _ByDocument(placement_parts(store, version))
-    pending_rows = EVIDENCE.empty_table()
-    for part in evidence_parts(store, version):
-        pending_rows = pa.concat_tables([pending_rows, part])
-        if pending_rows.num_rows:
-            # The last document may continue in the next part.
-            last = str(pending_rows.column("doc_id")[-1].as_py())
-            complete_rows = rows_before(pending_rows, last)
-            if complete_rows:
-                yield VersionRows(pending_rows.slice(0, complete_rows), placements.before(last))
-                pending_rows = pending_rows.slice(complete_rows)
-    yield VersionRows(pending_rows, placements.before(None))
-
-
-class _ByDocument:
-    """A cursor over placements, which are sorted by document."""
-
-    def __init__(self, parts: Iterator[pa.Table]) -> None:
-        self._parts = parts
-        self._pending = PLACEMENTS.empty_table()
-
-    def before(self, doc_id: str | None) -> pa.Table:
-        """Take the placements of the remaining documents before one, or of all where None."""
-        tables = [self._pending.slice(0, 0)]
-        while True:
-            row_count = self._pending.num_rows if doc_id is None else rows_before(self._pending, doc_id)
-            tables.append(self._pending.slice(0, row_count))
-            self._pending = self._pending.slice(row_count)
-            if self._pending.num_rows:
-                break
-            part = next(self._parts, None)
-            if part is None:
-                break
-            self._pending = part
-        return pa.concat_tables(tables)
 
 
 def read_placements(store: ObjectStore, version: str) -> pa.Table:

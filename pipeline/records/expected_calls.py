@@ -1,7 +1,10 @@
-"""Estimate of the calls that a refresh would make to models that cost money."""
+"""Estimate of the calls that a refresh would make to models that cost money, and of its GPU minutes."""
 
+import json
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping
+from importlib.resources import files
 
 from backends.stores.document_files import structured_file
 from pipeline.corpus.prompts import CaptionerInUse
@@ -18,9 +21,9 @@ from pipeline.records.descriptions import (
 )
 from ray_jobs.embed import BATCHES_A_CALL
 from schemas.base import batched
-from schemas.models import Description, Subject
+from schemas.models import FLOAT32, PRECISION, Description, Subject
 from schemas.parquet import rows_of
-from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
+from schemas.versions import ExpectedCalls, GpuWork, Manifest, PlannedDocument, Spent
 from tasks.enriching.spaces import RowText, Space
 from tasks.enriching.spending import TOKEN_CHARACTERS, Budget, maximum_cost, maximum_embedding_cost, spent_on
 
@@ -29,6 +32,8 @@ PER_MEBIBYTE: dict[Subject, float] = {"figure": 12.0, "page": 28.0, "text": 100.
 
 Measured on 4,488 figures in 380 MiB of four corpora, and 2,707 pages in 98 MiB of one with 3.6 rows of text or tables a page.
 """
+
+_PRECISIONS = {FLOAT32, "bfloat16"}
 
 DOCUMENTS_AT_ONCE = 64
 """Documents that are looked up together."""
@@ -60,7 +65,7 @@ def expected_calls(
         counted, undrawn = _missing(workspace, captioner, structured_ids, cache)
         unread = sizes.keys() - set(structured_ids)
         by_pages = sum(pages[doc_id] for doc_id in unread & pages.keys()) * _per_page(subject, live)
-        by_bytes = sum(sizes[doc_id] for doc_id in unread - pages.keys()) * _per_byte(subject, live)
+        by_bytes = sum(sizes[doc_id] for doc_id in unread - pages.keys()) * per_byte(subject, live)
         estimated = undrawn + round(by_pages + by_bytes)
         cost_of_one, items = _cost_of_call(captioner, cache), counted + estimated
         calls_by_captioner[label] = ExpectedCalls(
@@ -123,32 +128,29 @@ def expected_rows(
 
 def _rows_per_byte(space: Space, live: Manifest | None) -> float:
     """Return how many rows of which a space has a vector come from a byte of PDF."""
-    rows = [name for name in ("text", "table", "figure", "page") if space.content(_row_of(name)) is not None]
+    modalities = []
+    for modality in ("text", "table", "figure", "page"):
+        picture = "0" if modality in ("figure", "page") else None
+        row = RowText(
+            modality, "", (), "words", figure_id=picture, description="words", caption="words", tagged_text="words"
+        )
+        modalities += [modality] if space.content(row) is not None else []
     size = live.sizes.get("sources", 0) if live else 0
     if live is None or not size:
-        subjects: set[Subject] = {"figure" if name == "figure" else "text" for name in rows if name != "page"}
+        subjects: set[Subject] = {"figure" if name == "figure" else "text" for name in modalities if name != "page"}
         return sum(PER_MEBIBYTE[subject] for subject in subjects) / (1 << 20)
-    return sum(live.counts.rows_by_modality.get(name, 0) for name in rows) / size
-
-
-def _row_of(modality: str) -> RowText:
-    picture = "0" if modality in ("figure", "page") else None
-    return RowText(modality, "", (), "words", figure_id=picture, description="words", caption="words", tagged_text="words")
+    return sum(live.counts.rows_by_modality.get(name, 0) for name in modalities) / size
 
 
 def _per_page(subject: Subject, live: Manifest | None) -> float:
     """Return how many figures with a row, pages, or rows of text a page has."""
     if live is None or not live.counts.pages or not live.sizes.get("sources"):
         return PER_MEBIBYTE[subject] / PER_MEBIBYTE["page"]
-    return _per_byte(subject, live) * live.sizes["sources"] / live.counts.pages
+    return per_byte(subject, live) * live.sizes["sources"] / live.counts.pages
 
 
-def pages_per_byte(live: Manifest | None) -> float:
-    """Return how many pages a byte of PDF has, in the live version or in corpora at hand."""
-    return _per_byte("page", live)
-
-
-def _per_byte(subject: Subject, live: Manifest | None) -> float:
+def per_byte(subject: Subject, live: Manifest | None) -> float:
+    """Return how many figures with a row, pages, or rows of text a byte of PDF has, in the live version or in corpora at hand."""
     size = live.sizes.get("sources", 0) if live else 0
     if live is None or not size:
         return PER_MEBIBYTE[subject] / (1 << 20)
@@ -172,10 +174,10 @@ def _missing(
     for group in batched(doc_ids, DOCUMENTS_AT_ONCE):
         target_ids: set[str] = set()
         for doc_id in group:
-            files = StructuredFiles(workspace, doc_id, drawn_pages)
-            target_ids |= describable_by(captioner.options.kind, caption_targets(captioner.subject, files)).keys()
+            document = StructuredFiles(workspace, doc_id, drawn_pages)
+            target_ids |= describable_by(captioner.options.kind, caption_targets(captioner.subject, document)).keys()
             if captioner.subject == "page":
-                undrawn += len(files.pages) - len(files.drawn)
+                undrawn += len(document.pages) - len(document.drawn)
         missing.update(bytes.fromhex(name)[:16] for name in cache.missing(target_ids))
     return len(missing), undrawn
 
@@ -186,3 +188,50 @@ def _cost_of_call(captioner: CaptionerInUse, cache: RecordCache) -> Spent:
     if not stored:
         return maximum_cost(captioner.options, captioner.prompt.body, captioner.subject, captioner.prompt.examples)
     return spent_on(stored).times(1 / len(stored))
+
+
+def expected_gpu_work(
+    workspace: Workspace,
+    calls: Mapping[str, ExpectedCalls],
+    changed: Collection[PlannedDocument],
+    documents: Collection[PlannedDocument],
+    live: Manifest | None,
+) -> dict[str, GpuWork]:
+    """Return the work of models to which the corpus file gives GPUs, by captioner, and as ``vectors image`` by space.
+
+    ``calls`` are those of captioners; ``documents`` are all of the refresh, ``changed`` those whose rows are made. A model
+    that ``auto`` may put on a GPU isn't counted. Minutes come from the throughput that ``bench.gpu`` measured
+    (``gpu_time.json``).
+    """
+    work_by_label: dict[str, GpuWork] = {}
+    for label, captioner in workspace.captioners.items():
+        options, expected = captioner.options, calls.get(label)
+        uses_gpu = options.tensor_parallel > 1 or (options.gpus != "auto" and options.gpus > 0)
+        if expected is not None and expected.items and not options.kind.is_at_endpoint and uses_gpu:
+            work_by_label[label] = _work(options.model, expected.items, f"{expected.subject}s")
+    embeddings = workspace.corpus.embeddings
+    for vectors in open_vectors(workspace.store, workspace.spaces):
+        space, model = vectors.space, vectors.space.model(embeddings)
+        gpus = space.pool(embeddings).gpus
+        if model is None or space.endpoint(embeddings) is not None or gpus == "auto" or not gpus:
+            continue
+        if rows := expected_rows(vectors, changed, documents, live):
+            precision = str(model.setting(PRECISION) or FLOAT32)
+            subjects = "pictures" if space.sees else "texts"
+            work_by_label[vectors_of(space)] = _work(model.name, rows, subjects, precision)
+    return work_by_label
+
+
+def _work(model: str, items: int, subjects: str, precision: str | None = None) -> GpuWork:
+    """Return the work of a model; minutes are None where no model of its family, size and precision was measured."""
+    table = json.loads(files("pipeline.records").joinpath("gpu_time.json").read_text(encoding="utf-8"))
+    rates = [row["per_s"] for row in table["measured"] if _is_same(row["model"], model, precision)]
+    minutes = items / max(rates) / 60 if rates else None
+    return GpuWork(model=model, items=items, subjects=subjects, minutes=minutes, chip=table["chip"], date=table["date"])
+
+
+def _is_same(measured: str, model: str, precision: str | None) -> bool:
+    """Return whether a row of the table, such as ``ViT-L-14, bfloat16``, is of the model of this name."""
+    name, _, how = measured.partition(", ")
+    letters_of_name, letters = (re.sub(r"[-_/ ]", "", text).lower() for text in (name, model))
+    return letters_of_name in letters and (how not in _PRECISIONS or how == precision)

@@ -1,6 +1,7 @@
 """What the stages of a refresh leave for each other, and how the last refresh went."""
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
@@ -27,8 +28,8 @@ Note = TypeVar("Note", bound=BaseModel)
 class StageNote(BaseModel):
     """The result of a stage: failures, gates, counts and seconds.
 
-    ``spent`` is the cost of generative models, by captioner. ``ranking``, ``judged_by`` (the preset's steps) and ``calibration``
-    come from ``evaluate``. ``slowest`` are the documents whose parse took longest, from ``parse``.
+    ``spent`` is the cost of generative models, by captioner. ``ranking``, ``judged_by`` (the preset's steps) and
+    ``calibration`` come from ``evaluate``. ``slowest`` are the documents whose parse took longest, from ``parse``.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -106,15 +107,14 @@ def counts_of(note: StageNote) -> Counts:
 
 def join_notes(notes: Sequence[StageNote]) -> StageNote:
     """Join the notes of one stage's shards."""
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for note in notes:
-        for name, count in note.counts.items():
-            counts[name] = counts.get(name, 0) + count
+        counts.update(note.counts)
     return StageNote(
         seconds=sum(note.seconds for note in notes),
         failures=[failure for note in notes for failure in note.failures],
         gates=[gate for note in notes for gate in note.gates],
-        counts=counts,
+        counts=dict(counts),
         spent={name: spent for note in notes for name, spent in note.spent.items()},
         judged_by=next((note.judged_by for note in notes if note.judged_by is not None), None),
         ranking=next((note.ranking for note in notes if note.ranking is not None), None),
@@ -129,18 +129,12 @@ RefreshState = Literal["started", "retrying", "waiting", "failed", "rejected", "
 
 
 class LastRefresh(Frozen):
-    """The last refresh.
+    """The last refresh, which came into its ``state`` ``at`` a time, and built or found ``version``.
 
-    Attributes:
-        run_id: Its run.
-        at: When it came into its state.
-        state: ``started`` until it ends, ``retrying`` or ``waiting`` for an answer meanwhile; a killed one stays so.
-        version: The version that it built or found.
-        listing: Digest of the source's listing.
-        message: Why it is tried again, has failed or was rejected, or what it asks.
-        task: The task that is tried again, or asks.
-        until: By when the answer, or the next try, is due.
-        succeeded: End of the last refresh that neither failed nor was refused.
+    ``state`` is ``started`` until it ends, ``retrying`` or ``waiting`` for an answer meanwhile; a killed one stays so.
+    ``listing`` digests the source's listing. ``message`` says why it is tried again, has failed or was rejected, or what it
+    asks; ``task`` is the one concerned, and ``until`` the time by which the answer, or the next try, is due. ``succeeded``
+    is the end of the last refresh that neither failed nor was refused.
     """
 
     run_id: str
@@ -173,10 +167,7 @@ def note_refresh(
     task: str = "",
     until: datetime | None = None,
 ) -> None:
-    """Record that a refresh is tried again, waits for an answer, goes on, or has failed; the listing is kept.
-
-    One that has published, or found nothing to publish, can only fail.
-    """
+    """Record how a refresh goes on; the listing is kept. One that has published, or found nothing to publish, can only fail."""
     before = read_last_refresh(store) or LastRefresh(
         run_id=run_id, at=datetime.now(UTC), state=state, version="", listing=""
     )

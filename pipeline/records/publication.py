@@ -8,8 +8,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from functools import partial
 
-from backends.stores.checksums import damage
-from backends.stores.objects import read_model, reading, unless_damaged
+from backends.stores.objects import damage, read_model, reading, unless_damaged
 from pipeline.records.manifests import (
     last_manifest,
     manifests,
@@ -67,10 +66,9 @@ _MOVES_READ = 20
 
 
 def read_pointer(store: ObjectStore, *, fresh: bool = False) -> Pointer | None:
-    """Return the pointer; None where nothing is published. Inside a step of a refresh it is read once, unless ``fresh``.
+    """Return the pointer; None where nothing is published. A damaged one, or a lost one that the audit log knows, raises.
 
-    Raises:
-        TransientError: The pointer is damaged, or it is missing and the audit log says that there was one.
+    Inside a step of a refresh it is read once, unless ``fresh``.
     """
     return _read_pointer(store, fresh=fresh)[0]
 
@@ -104,17 +102,15 @@ def check_format(store: ObjectStore, data: bytes) -> None:
 
 def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bool:
     """Write the pointer and its audit event if the ETag still matches; return whether it did."""
-    if (before := readable_pointer(store)) is not None:
-        _log_move(store, before)
-    data = pointer.model_dump_json().encode()
-    if not store.swap(LIVE, data, etag):
-        return False
-    _log_move(store, pointer)
-    return True
+    _log_move(store, readable_pointer(store))  # its writer may have been killed
+    is_written = store.swap(LIVE, pointer.model_dump_json().encode(), etag)
+    if is_written:
+        _log_move(store, pointer)
+    return is_written
 
 
-def _log_move(store: ObjectStore, pointer: Pointer) -> None:
-    if pointer.moved is not None:
+def _log_move(store: ObjectStore, pointer: Pointer | None) -> None:
+    if pointer is not None and pointer.moved is not None:
         write_event(store, pointer.moved)
 
 
@@ -135,15 +131,16 @@ def restore_pointer(store: ObjectStore, corpus: str, fence: int) -> None:
                 f"{reason}, and the audit log names no version that can be read; say which version is live: "
                 f"inset publish {corpus} VERSION (there are: {version_names})"
             ) from error
-        moved = _move_event("repair", last.to_version, last.to_version, reason=reason)
-        previous = last.from_version if last.from_version != last.to_version else None
-        is_held = last.action == "rollback"
         restored = Pointer(
-            version=last.to_version, previous=previous, since=last.at, held=is_held, fence=fence, moved=moved
+            version=last.to_version,
+            previous=last.from_version if last.from_version != last.to_version else None,
+            since=last.at,
+            held=last.action == "rollback",
+            fence=fence,
+            moved=_move_event("repair", last.to_version, last.to_version, reason=reason),
         )
         _write_pointer(store, restored, store.etag(LIVE))
-        return
-    if pointer is not None:
+    else:
         _log_move(store, pointer)  # its writer may have been killed
 
 
@@ -182,19 +179,11 @@ def move_pointer(
     since: datetime,
     moved: AuditEvent | None = None,
 ) -> Pointer:
-    """Make a version live: the only commit of a refresh. The audit log gets an event.
+    """Make a finished version live: the only commit of a refresh. The audit log gets an event.
 
-    Args:
-        store: The corpus's store.
-        version: A finished version.
-        expected: The version that must be live now, None where none may be.
-        is_held: Later refreshes build without publishing.
-        lease: The publishing run's; None for an operator.
-        since: The time of the move.
-        moved: An operator's event for the audit log; None for a refresh.
-
-    Raises:
-        ContractError: Another version was published meanwhile, or a later run took over the lease.
+    ``expected`` is the version that must be live now, None where none may be; ``since`` is the time of the move.
+    ``is_held`` lets later refreshes build without publishing. A publishing run gives its ``lease``, an operator the event
+    ``moved``. Raises ``ContractError`` where another version was published meanwhile, or a later run took over the lease.
     """
     live, etag = _read_pointer(store)
     if (live.version if live else None) != expected:
@@ -224,14 +213,10 @@ def move_pointer(
 def roll_back(
     store: ObjectStore, corpus: str, version: str | None = None, *, by: str | None = None, reason: str | None = None
 ) -> Pointer:
-    """Make an older version live, and hold the corpus until ``publish``.
+    """Make an older version live, None meaning the previous one, and hold the corpus until ``publish``.
 
-    None means the previous version. ``by`` and ``reason`` are for the audit log; the person is by default the operating
-    system's user.
-
-    Raises:
-        UserError: Nothing is live, or there is no such version.
-        GateError: A gate refused the version.
+    ``by``, by default the operating system's user, and ``reason`` are for the audit log. Raises ``UserError`` where nothing
+    is live or there is no such version, and ``GateError`` where a gate refused it.
     """
     live = read_pointer(store)
     if live is None:
@@ -253,12 +238,10 @@ def publish_version(
 ) -> Pointer:
     """Make a finished version live, and end a hold.
 
-    ``override``, the reason why a refused version goes live anyway, is stored with the version. ``by`` and ``reason`` are
-    for the audit log; the person is by default the operating system's user, the reason that of the override.
-
-    Raises:
-        UserError: There is no such version, or the reason is empty.
-        GateError: A gate refused the version, and there is no override.
+    ``override``, the reason why a refused version goes live anyway, is stored with the version. ``by``, by default the
+    operating system's user, and ``reason``, by default that of the override, are for the audit log. Raises ``UserError``
+    where there is no such version or the reason is empty, and ``GateError`` where a gate refused it and there is no
+    override.
     """
     action: Action = "publish"
     if override is not None and _override(store, named_manifest(store, corpus, version), override, by):
@@ -382,12 +365,22 @@ def list_versions(store: ObjectStore, corpus: str) -> VersionList:
 
 
 def _row(store: ObjectStore, version: str, live: Pointer | None) -> VersionRow | None:
+    """Return the row of a finished version; where its manifest can't be read, the damage is its refusal."""
     try:
         manifest = read_manifest(store, version)
         refusals = refusals_of(manifest) if manifest else []
         override = read_override(store, version) if refusals else None
     except DamagedError as error:
-        return _damaged_row(version, error)
+        return VersionRow(
+            version=version,
+            state="damaged",
+            created=version_time(version),
+            parent=None,
+            documents=0,
+            quarantined=0,
+            rows=0,
+            refusals=[error.message],
+        )
     if manifest is None:
         return None
     is_live = live is not None and version == live.version
@@ -401,20 +394,6 @@ def _row(store: ObjectStore, version: str, live: Pointer | None) -> VersionRow |
         rows=manifest.counts.rows,
         refusals=refusals,
         override=override,
-    )
-
-
-def _damaged_row(version: str, error: DamagedError) -> VersionRow:
-    """Return the row of a version whose manifest can't be read; its refusal is the damage."""
-    return VersionRow(
-        version=version,
-        state="damaged",
-        created=version_time(version),
-        parent=None,
-        documents=0,
-        quarantined=0,
-        rows=0,
-        refusals=[error.message],
     )
 
 
@@ -448,11 +427,7 @@ def event_in_words(event: AuditEvent) -> str:
 def resolve_version(store: ObjectStore, corpus: str, name: str) -> str:
     """Return the version that ``live``, ``previous`` or ``latest`` stands for; any other name is a version's own.
 
-    ``latest`` is the newest finished version, refused ones included.
-
-    Raises:
-        NotFoundError: No version has that name now.
-        TransientError: The pointer can't be read.
+    ``latest`` is the newest finished version, refused ones included. Without one, raises ``NotFoundError``.
     """
     if name == "latest":
         newest = last_manifest(store)

@@ -65,12 +65,6 @@ def update_alias(workspace: Workspace) -> bool:
     return requested_move is not None
 
 
-def alias_points_to(workspace: Workspace, version: str) -> bool:
-    """Return whether the alias points to a version's collection, which must then be kept."""
-    options, name = workspace.index_options(version), alias_name(workspace.corpus.name)
-    return options.engine == "weaviate" and open_server(options).alias(name) == workspace.collection(version)
-
-
 def removable_versions(workspace: Workspace, *, except_version: str | None = None, with_spare: bool = False) -> list[str]:
     """Return the versions that ``sweep`` would remove, oldest first; the spare one stays unless ``with_spare``."""
     removable = _beyond_retention(workspace, except_version)
@@ -99,8 +93,14 @@ def _beyond_retention(workspace: Workspace, except_version: str | None) -> list[
 
 
 def _removable(workspace: Workspace, version: str) -> bool:
+    """Return whether the server answers, and its alias doesn't point to a version's collection, which must then be kept."""
+
+    def is_aliased() -> bool:
+        options, name = workspace.index_options(version), alias_name(workspace.corpus.name)
+        return options.engine == "weaviate" and open_server(options).alias(name) == workspace.collection(version)
+
     try:
-        return not unless_damaged(lambda: alias_points_to(workspace, version))
+        return not unless_damaged(is_aliased)
     except TransientError:
         return False
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict
 
 from backends.stores.objects import read_model, read_table
-from backends.stores.temporary_tables import TemporaryTables
+from backends.stores.temporary_tables import TemporaryTables, keyed
 from schemas.base import batched
 from schemas.documents import TAGGED
 from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
@@ -27,7 +27,6 @@ from schemas.filters import Modality
 from schemas.ids import sha256, version_file
 from schemas.parquet import rows_of, schema_of, table_of, to_parquet
 from schemas.ports import ObjectStore
-from tasks.versions.repeat import keyed_by_words
 
 ROWS_A_PART = 5_000
 FOLDER = "rows"
@@ -353,17 +352,11 @@ def write_version_rows(
     *,
     joined: bool = False,
 ) -> dict[str, int]:
-    """Write the list of a version's parts, and those that differ from ``base``; return the version's counts.
+    """Write the parts of a version that differ from ``base``, those of an earlier one, and their list; return its counts.
 
-    Args:
-        store: The corpus's store.
-        version: The version.
-        base: The parts of an earlier version.
-        documents: The facts of the documents in them.
-        dropped: Documents whose rows in them are left out.
-        new_rows: New rows, by document id.
-        facts: The facts of ``base``.
-        joined: Join the files of facts, so that no trace of ``dropped`` documents is left in them.
+    ``documents`` are the facts of the documents in ``base``, of which ``dropped`` ones are left out, and ``facts`` those
+    that cross documents. ``new_rows`` come by document id. With ``joined``, the files of facts are joined, so that no trace
+    of ``dropped`` documents is left in them.
     """
     writer = _PartsWriter(store)
     facts_by_document = {doc_id: facts_of for doc_id, facts_of in documents.items() if doc_id not in dropped}
@@ -459,3 +452,17 @@ def _counts(documents: Sequence[DocumentFacts]) -> dict[str, int]:
         **{f"{IN}{language}": count for language, count in languages.most_common()},
         **{f"{OF_TYPE}{doc_type}": count for doc_type, count in types.most_common()},
     }
+
+
+def keyed_by_words(evidence: pa.Table, first: int) -> pa.Table:
+    """Return rows of ``KEYED``, the key a digest of title, section and text; none for rows without text, of figures and of pages.
+
+    ``first`` is the index of the first row.
+    """
+    columns = (evidence.column(name).to_pylist() for name in ("modality", "title", "section_path", "text"))
+    rows, keys = [], []
+    for row, (modality, title, path, text) in enumerate(zip(*columns, strict=True), first):
+        if text and modality not in (Modality.FIGURE, Modality.PAGE):
+            rows.append(row)
+            keys.append(sha256("\n".join((title or "", *path, text)).encode()))
+    return keyed(rows, keys)

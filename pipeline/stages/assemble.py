@@ -1,7 +1,4 @@
-"""Stage 4: write the rows of the new version from finished work, and number its tags.
-
-Documents are read, and their rows made, in shards by Ray where there are many; what crosses documents is done here.
-"""
+"""Stage 4: write the rows of the new version from finished work, by shards of documents, and number its tags."""
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -27,8 +24,7 @@ from pipeline.records.ledger import (
 )
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.row_parts import Facts, new_rows, rows_of_documents, write_version_rows
-from ray_jobs.outcomes import Outcome, outcomes_of_batch
-from ray_jobs.pools import Batch, ordered_pool
+from ray_jobs.pools import Batch, Outcome, ordered_pool, outcomes_of_batch
 from schemas.base import batched
 from schemas.documents import PageFailure
 from schemas.errors import UNREAD_PAGES, ContractError, Failure, FailureCode
@@ -61,11 +57,8 @@ def assemble(
     """Write evidence, placements, ledger and quarantine of a version.
 
     The same finished work gives the same bytes, however many workers made it. Rows of ``rebuild`` documents are made
-    although the live version has them. ``broken`` documents are quarantined for the laws that they break.
-
-    Raises:
-        ContractError: A document of the plan is neither parsed nor failed.
-        TransientError: Each worker died that read a document.
+    although the live version has them. ``broken`` documents are quarantined for the laws that they break. Raises
+    ``ContractError`` where a document of the plan is neither parsed nor failed.
     """
     started = time.monotonic()
     store, corpus = workspace.store, workspace.corpus
@@ -77,10 +70,16 @@ def assemble(
     new_ids = parsed_documents(workspace, planned_ids - inherited.documents - settled_ids)
     arguments = workspace, match_corrections_by_id(workspace, new_ids, inherited)
     with ordered_pool(RowsActor, arguments, corpus.ray, documents=len(new_ids)) as run, TemporaryTables() as tables:
-        survey, facts = _Survey(inherited), Facts(store, inherited.parts, tables)
-        figures = survey.figures(run(batched(((doc_id, None) for doc_id in new_ids), DOCUMENTS_A_SHARD)))
-        numbers, renumbered = _number(workspace, figures, inherited, facts, tables)
-        ledger = _ledger(plan, survey.pages, failed, workspace.keys.attempt)
+        facts, pages, page_failures = Facts(store, inherited.parts, tables), dict(inherited.pages), [*inherited.failures]
+
+        def figures() -> Iterator[pa.Table]:
+            for survey in run(batched(((doc_id, None) for doc_id in new_ids), DOCUMENTS_A_SHARD)):
+                pages.update(survey.pages)
+                page_failures.extend(survey.failures)
+                yield survey.figures
+
+        numbers, renumbered = _number(workspace, figures(), inherited, facts, tables)
+        ledger = _ledger(plan, pages, failed, workspace.keys.attempt)
         del plan  # frees the list of documents, which may be very long
         sources = indexed_sources(ledger)
         moved = _moved_documents(workspace, inherited, sources) - renumbered
@@ -93,7 +92,7 @@ def assemble(
         row_counts = write_version_rows(store, version, inherited.parts, inherited.facts, dropped, run(batches), facts)
     # Written after the rows: check repairs an indexed document without rows, but not rows of a document that isn't indexed.
     write_ledger(store, version, ledger)
-    failures = _failures(workspace, version, run_id, ledger, survey.failures)
+    failures = _failures(workspace, version, run_id, ledger, page_failures)
     write_failures(store, run_id, failures)
     partly = {
         failure.source for failure in failures if failure.code in UNREAD_PAGES or failure.code is FailureCode.EARLIER_KEPT
@@ -156,7 +155,7 @@ class RowsActor:
                 doc_type = self._workspace.corpus.doc_type(order.sources)
                 yield doc_id, with_sources(earlier[doc_id], order.sources, doc_type)
             else:
-                yield from make_rows([self._reader.read(doc_id, order.sources)], order.numbers, self._template)
+                yield doc_id, make_rows(self._reader.read(doc_id, order.sources), order.numbers, self._template)
 
 
 @dataclass(frozen=True)
@@ -175,20 +174,6 @@ class _DocumentSurvey:
     pages: dict[str, int]
     failures: list[Failure]
     figures: pa.Table
-
-
-class _Survey:
-    """The numbers of pages of all documents of a version, and the failures of pages."""
-
-    def __init__(self, inherited: Inherited) -> None:
-        self.pages, self.failures = dict(inherited.pages), [*inherited.failures]
-
-    def figures(self, surveys: Iterable[_DocumentSurvey]) -> Iterator[pa.Table]:
-        """Add surveys of new documents, and yield their figures."""
-        for survey in surveys:
-            self.pages |= survey.pages
-            self.failures += survey.failures
-            yield survey.figures
 
 
 def _failed_documents(

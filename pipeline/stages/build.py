@@ -47,7 +47,10 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     store = workspace.store
     counted = counts_of(read_notes(store, version, [Stage.ASSEMBLE])[Stage.ASSEMBLE])
     spaces, rows = open_vectors(store, workspace.spaces), counted.rows
-    row_count, counts_since_fill = _bring_forward(workspace, version, counted, spaces), {DERIVATIONS: 0, _CHANGED: 0}
+    row_count, error = attempt(lambda: _bring_forward(workspace, version, counted, spaces))
+    if error is not None and not error.name.startswith("versions/") and error.name != workspace.collection(version):
+        raise error
+    counts_since_fill = {DERIVATIONS: 0, _CHANGED: 0}
     if row_count is None:
         workspace.write_index_options(version, counted.documents_by_language, workspace.forwarded_from(version))
         usable = _usable_difference(workspace, version, counted.documents)
@@ -71,17 +74,14 @@ def _bring_forward(workspace: Workspace, version: str, counted: Counts, spaces: 
 
     A killed attempt is repeated as a whole: rows are deleted by document and written by id.
     """
-    row_count, error = attempt(lambda: _brought_forward(workspace, version, counted, spaces))
-    if error is not None and not error.name.startswith("versions/") and error.name != workspace.collection(version):
-        raise error
-    return row_count
-
-
-def _brought_forward(workspace: Workspace, version: str, counted: Counts, spaces: Sequence[SpaceVectors]) -> int | None:
     store = workspace.store
     earlier = workspace.forwarded_from(version) or spare_version(workspace, version)
     changes = difference(store, version, earlier) if earlier else None
-    if earlier is None or changes is None or not _is_small(changes, counted):
+    if earlier is None or changes is None:
+        return None
+    if max(len(changes.removed), len(changes.changed)) > MOST_CHANGED * counted.documents:
+        return None
+    if sum(part.num_rows for part in changes.changed_rows()) > MOST_CHANGED * counted.rows:
         return None
     if workspace.forwarded_from(version) is None:
         manifest = read_manifest(store, earlier)
@@ -93,12 +93,6 @@ def _brought_forward(workspace: Workspace, version: str, counted: Counts, spaces
     index = workspace.index(version)
     row_count = derive(index, index, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS)
     return row_count if row_count is not None and is_forwarded(index, changes, spaces, counted.rows) else None
-
-
-def _is_small(changes: Difference, counted: Counts) -> bool:
-    if max(len(changes.removed), len(changes.changed)) > MOST_CHANGED * counted.documents:
-        return False
-    return sum(part.num_rows for part in changes.changed_rows()) <= MOST_CHANGED * counted.rows
 
 
 def _usable_difference(workspace: Workspace, version: str, documents: int) -> tuple[Difference, dict[str, int]] | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from backends.expectations import RowBatch, RowFacts, RowSuite, UnchangedRows, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.objects import attempt
-from backends.stores.temporary_tables import KeyedTable, TemporaryTables
+from backends.stores.temporary_tables import KEYED, KeyedTable, TemporaryTables, keyed
 from pipeline.corpus.languages import known_languages
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import VectorJoin, open_vectors, passages
@@ -33,10 +33,17 @@ from pipeline.records.ledger import (
 )
 from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
-from pipeline.records.row_parts import DIGITS_OF_WORDS, Facts, VersionParts, read_documents, read_parts, rows_of_documents
+from pipeline.records.row_parts import (
+    DIGITS_OF_WORDS,
+    Facts,
+    VersionParts,
+    keyed_by_words,
+    read_documents,
+    read_parts,
+    rows_of_documents,
+)
 from pipeline.records.tagged_copies import list_copies
-from ray_jobs.outcomes import Outcome, outcomes_of_batch
-from ray_jobs.pools import Batch, Run, ordered_pool
+from ray_jobs.pools import Batch, Outcome, Run, ordered_pool, outcomes_of_batch
 from schemas.base import batched
 from schemas.errors import DamagedError, MissingError
 from schemas.evidence import EVIDENCE, VersionRows
@@ -58,19 +65,14 @@ from tasks.versions.check import (
     figures_are_their_names,
     one_figure_a_number,
     pictured_pages,
-    pixel_fault,
     placed_figures,
     rows_reused,
 )
-from tasks.versions.repeat import KEYED, keyed, keyed_by_words
 
 
 @dataclass(frozen=True)
 class _Findings:
-    """Gates of a version, the documents that break laws with those laws, and documents whose figures are verified.
-
-    ``long`` is the number of rows whose text is too long.
-    """
+    """Gates of a version, broken laws by document, documents whose figures are verified, and the number of ``long`` texts."""
 
     gates: list[GateResult]
     broken: dict[str, str]
@@ -244,7 +246,7 @@ class CheckActor:
         for doc_id, document in documents.items():
             if document.is_new:
                 content = self._content_of(doc_id)
-                laws.content.look([content], rows_by_document.get(doc_id, VersionRows.joined(())))
+                laws.content.look(content, rows_by_document.get(doc_id, VersionRows.joined(())))
                 if content.by_text:
                     by_text.append((doc_id, content.by_text))
         laws.placed.look(rows)
@@ -282,15 +284,10 @@ class CheckActor:
         return self._suite.violations(batch, rows.refused) if rows.refused else self._suite.validate(batch)
 
     def _decode(self, figure: str) -> tuple[str, str | None, DamagedError | None]:
-        """Return a figure with its fault, and with the error of reading it."""
-        pixels, error = attempt(lambda: self._store.get(figure_file(figure)))
-
-        def load() -> bytes:
-            if isinstance(error, MissingError):
-                raise error
-            return pixels or b""
-
-        return figure, pixel_fault(figure, load), error
+        """Return a figure with its fault, and the error of reading it: the store compares its pixels with its name."""
+        error = attempt(lambda: self._store.get(figure_file(figure)))[1]
+        fault = None if error is None else "is not stored" if isinstance(error, MissingError) else "can't be decoded"
+        return figure, fault, error
 
 
 class _VersionData:

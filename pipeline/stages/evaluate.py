@@ -28,7 +28,7 @@ from schemas.gates import NO_QUESTIONS, RECALL_KEPT, GateResult
 from schemas.ids import version_file
 from schemas.retrieval import Preset, Query
 from schemas.stages import Report, Stage, silent
-from schemas.versions import Calibration, Manifest
+from schemas.versions import Calibration
 from tasks.answering.confidence import NEARNESS, confidence, default_calibration, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.presets import alone, steps_of
@@ -63,12 +63,8 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
             message = f"{plan.parent} can't be searched any more, so this version isn't compared with it"
             gates.append(GateResult(gate=RECALL_KEPT.name, passed=True, value=None, bound=None, message=message))
         gates += retrieval_gates(questions, judged, parts, live, workspace.corpus.gates)
-        named_reports = [
-            (JUDGED, judged),
-            *((mode_report.mode, mode_report) for mode_report in parts),
-            *([("live", live)] if live else []),
-        ]
-        for name, mode_report in named_reports:
+        reports = {JUDGED: judged} | {mode_report.mode: mode_report for mode_report in parts}
+        for name, mode_report in (reports | ({"live": live} if live else {})).items():
             data = json.dumps(mode_report.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
     if (of_metrics := metric_gates(workspace.corpus)) is not None:
@@ -81,18 +77,18 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
 
 
 def _is_searchable(workspace: Workspace, version: str, preset: Preset) -> bool:
-    manifest = readable_manifest(workspace.store, version)
+    manifest, options = readable_manifest(workspace.store, version), workspace.corpus.embeddings
     try:
-        return manifest is not None and holds(workspace, manifest) and _has_models(workspace, manifest, preset)
+        return (
+            manifest is not None
+            and holds(workspace, manifest)
+            and all(
+                name in manifest.spaces and is_here(name, manifest.spaces[name], options)
+                for name in {*preset.spaces, NEARNESS.name}
+            )
+        )
     except TransientError:
         return False
-
-
-def _has_models(workspace: Workspace, manifest: Manifest, preset: Preset) -> bool:
-    stored_spaces, options = manifest.spaces, workspace.corpus.embeddings
-    return all(
-        name in stored_spaces and is_here(name, stored_spaces[name], options) for name in {*preset.spaces, NEARNESS.name}
-    )
 
 
 def _reports(

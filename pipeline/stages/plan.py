@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import NoReturn
 
 from backends.stores.document_files import parsed_file
@@ -14,8 +15,7 @@ from pipeline.corpus.presets import check_default_preset, default_preset
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.descriptions import read_spent
-from pipeline.records.expected_calls import expected_calls, expected_embeddings, pages_per_byte
-from pipeline.records.gpu_time import expected_gpu_work
+from pipeline.records.expected_calls import expected_calls, expected_embeddings, expected_gpu_work, per_byte
 from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
 from pipeline.records.manifests import judge_gates_again, manifests, read_override, readable_manifest, rejection_of
 from pipeline.records.publication import read_pointer
@@ -74,7 +74,10 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     listed = _listing(workspace, source)
     if not listed:
         _explain_empty_source(workspace, live, ledger)
-    _check_settings(workspace)
+    check_default_preset(workspace)
+    check_answers(workspace)
+    if (of_metrics := metric_gates(corpus)) is not None:
+        of_metrics.check(workspace)
     comparison = compare(
         listed,
         ledger,
@@ -108,21 +111,13 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         fingerprint=fingerprint,
         parent=live.version if live else None,
         summary=summary,
-        documents=list(comparison.documents),
-        carried=list(comparison.carried),
+        documents=comparison.documents,
+        carried=comparison.carried,
         shards=cut_shards(to_parse, int(corpus.parse.shard_mb * MEBIBYTE)),
         again=sorted(retry & {document.doc_id for document in comparison.documents}),
         outcome=existing_version[1] if existing_version else "build",
         listing=listing_digest(listed),
     )
-
-
-def _check_settings(workspace: Workspace) -> None:
-    """Raise where the default preset, the settings of answers or the gates of metrics are invalid."""
-    check_default_preset(workspace)
-    check_answers(workspace)
-    if (of_metrics := metric_gates(workspace.corpus)) is not None:
-        of_metrics.check(workspace)
 
 
 def _summary(
@@ -164,12 +159,12 @@ def has_kept(workspace: Workspace, sources: Sequence[str]) -> bool:
 
 def _page_counts(workspace: Workspace, documents: Sequence[PlannedDocument], to_parse: Mapping[str, int]) -> dict[str, int]:
     """Return the pages of documents to parse, of the smallest first, as far as opening them takes seconds."""
+    smallest_first = sorted(to_parse, key=lambda doc_id: (to_parse[doc_id], doc_id))[:MOST_OPENED]
+    sizes = accumulate(to_parse[doc_id] for doc_id in smallest_first)
     sources = {document.doc_id: document.source for document in documents}
-    names, size = dict[str, str](), 0
-    for doc_id in sorted(to_parse, key=lambda doc_id: (to_parse[doc_id], doc_id))[:MOST_OPENED]:
-        if (size := size + to_parse[doc_id]) > MOST_OPENED_BYTES:
-            break
-        names[doc_id] = sources[doc_id]
+    names = {
+        doc_id: sources[doc_id] for doc_id, size in zip(smallest_first, sizes, strict=True) if size <= MOST_OPENED_BYTES
+    }
     return count_pages(workspace.corpus.source, names, workspace.corpus.parse, within_s=OPENED_WITHIN_S) if names else {}
 
 
@@ -177,8 +172,7 @@ def _with_pages(
     workspace: Workspace, summary: PlanSummary, to_parse: Mapping[str, int], pages: Mapping[str, int], live: Manifest | None
 ) -> PlanSummary:
     """Return a summary with pages and minutes; both are guessed where PDFs weren't opened."""
-    closed = sum(size for doc_id, size in to_parse.items() if doc_id not in pages)
-    estimated = round(closed * pages_per_byte(live))
+    estimated = round(sum(size for doc_id, size in to_parse.items() if doc_id not in pages) * per_byte("page", live))
     number = sum(pages.values()) + estimated
     seconds = SECONDS_A_PAGE + (SECONDS_OF_OCR_A_PAGE if workspace.recogniser is not None else 0.0)
     parsed = live.work.get("pages_parsed", 0) if live else 0
@@ -212,10 +206,7 @@ def _explain_empty_source(workspace: Workspace, live: Pointer | None, ledger: Se
 
 def _version_time(versions: Sequence[str]) -> datetime:
     """Return now, or a second after the latest version: versions are sorted by name, and a clock may be set back."""
-    latest = max(
-        (version_time(version) + timedelta(seconds=1) for version in versions), default=datetime.min.replace(tzinfo=UTC)
-    )
-    return max(datetime.now(UTC), latest)
+    return max([datetime.now(UTC), *(version_time(version) + timedelta(seconds=1) for version in versions)])
 
 
 def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
@@ -227,7 +218,8 @@ def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | No
             continue
         verdicts = judge_gates_again(workspace.store, manifest.version, workspace.corpus.gates)
         failed = {gate.gate for gate in verdicts if not gate.passed}
-        if failed and not is_live and read_override(workspace.store, manifest.version) is None:
+        is_let_pass = is_live or read_override(workspace.store, manifest.version) is not None
+        if failed and not is_let_pass:
             of_ranking = any(name in OF_RETRIEVAL or name.startswith(METRIC) for name in failed)
             unjudged = any(gate.gate.startswith(METRIC) and gate.value is None for gate in verdicts if not gate.passed)
             if failed.intersection(ENGINE_GATES) or unjudged or (of_ranking and _ranking_changed(workspace, manifest)):
@@ -237,11 +229,7 @@ def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | No
             continue
         if live is not None and not is_live and _lost_too_much(workspace, manifest, live.version):
             continue
-        if (
-            not is_live
-            and read_override(workspace.store, manifest.version) is None
-            and rejection_of(workspace.store, manifest.version) is not None
-        ):
+        if not is_let_pass and rejection_of(workspace.store, manifest.version) is not None:
             return manifest.version, "refused"
         if holds(workspace, manifest):
             return manifest.version, "unchanged" if is_live else "held" if live is not None and live.held else "ready"
@@ -249,10 +237,7 @@ def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | No
 
 
 def _lost_too_much(workspace: Workspace, manifest: Manifest, live: str) -> bool:
-    """Return whether a version lacks too much of the live one, which wasn't live when gates judged it.
-
-    Such a version is built again from finished work, so that all gates compare it with the live one.
-    """
+    """Return whether a version lacks too much of the live one, which wasn't live when gates judged it: it is built again."""
     store, bounds = workspace.store, workspace.corpus.gates
     now = readable_manifest(store, live)
     if now is None or manifest.parent == live:

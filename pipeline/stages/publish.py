@@ -10,7 +10,6 @@ from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
 from pipeline.records.publication import move_pointer, publish_version, read_pointer, resolve_version, roll_back
 from pipeline.records.retention import update_alias
 from schemas.base import RELEASE
-from schemas.corpus import Corpus
 from schemas.errors import ContractError
 from schemas.ids import sha256, version_file
 from schemas.stages import Stage
@@ -63,14 +62,7 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
 def roll_back_version(
     workspace: Workspace, version: str | None = None, *, by: str | None = None, reason: str | None = None
 ) -> Pointer:
-    """Make an older version live (None means the previous one), hold the corpus, and move the alias.
-
-    ``by`` and ``reason`` are for the audit log; the person is by default the operating system's user.
-
-    Raises:
-        UserError: Nothing is live, or there is no such version.
-        GateError: A gate refused the version.
-    """
+    """Make an older version live, hold the corpus, and move the alias; arguments and errors are those of ``roll_back``."""
     store, corpus = workspace.store, workspace.corpus.name
     pointer = roll_back(store, corpus, version and resolve_version(store, corpus, version), by=by, reason=reason)
     update_alias(workspace)
@@ -80,15 +72,7 @@ def roll_back_version(
 def make_live(
     workspace: Workspace, version: str, *, override: str | None = None, by: str | None = None, reason: str | None = None
 ) -> Pointer:
-    """Make a finished version live, end a hold, and move the alias; ``override`` is the reason to ignore its gates.
-
-    ``by`` and ``reason`` are for the audit log; the person is by default the operating system's user, the reason that of
-    the override.
-
-    Raises:
-        UserError: There is no such version, or the reason is empty.
-        GateError: A gate refused the version, and there is no override.
-    """
+    """Make a finished version live, end a hold, and move the alias; arguments and errors are those of ``publish_version``."""
     store, corpus = workspace.store, workspace.corpus.name
     pointer = publish_version(
         store, corpus, resolve_version(store, corpus, version), override=override, by=by, reason=reason
@@ -97,14 +81,11 @@ def make_live(
     return pointer
 
 
-def _judged_by(corpus: Corpus, note: StageNote | None) -> dict[str, object]:
-    """Return the ranking and preset steps that judged a version; the present ranking where nothing did."""
-    ranking = note.ranking if note is not None and note.ranking is not None else corpus.ranking
-    return {"ranking": ranking.model_dump(mode="json"), "judged_by": note.judged_by if note is not None else None}
-
-
 def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -> Manifest:
-    counts = notes[Stage.ASSEMBLE].counts
+    counts, evaluated = notes[Stage.ASSEMBLE].counts, notes.get(Stage.EVALUATE)
+    # The ranking and the preset's steps that judged the version; the present ranking where nothing did.
+    ranking = evaluated.ranking if evaluated is not None and evaluated.ranking is not None else workspace.corpus.ranking
+    judged_by = evaluated.judged_by if evaluated is not None else None
     models = {"recogniser": workspace.recogniser, "detector": workspace.detector}
     corpus = workspace.corpus
     return Manifest(
@@ -123,10 +104,10 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         parameters=corpus.model_dump(
             mode="json", exclude={"source", "store", "questions", "schedule", "operations", "retrieval", "answer"}
         )
-        | _judged_by(corpus, notes.get(Stage.EVALUATE)),
+        | {"ranking": ranking.model_dump(mode="json"), "judged_by": judged_by},
         counts=counts_of(notes[Stage.ASSEMBLE]),
         collection=workspace.collection(plan.version),
-        calibration=notes[Stage.EVALUATE].calibration if Stage.EVALUATE in notes else None,
+        calibration=evaluated.calibration if evaluated is not None else None,
         gates=[gate for note in notes.values() for gate in note.gates],
         timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},
         work={name: count for stage in _WORK for name, count in (notes[stage].counts if stage in notes else {}).items()},

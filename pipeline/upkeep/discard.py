@@ -71,7 +71,7 @@ def is_live_damaged(workspace: Workspace) -> bool:
 
 
 def discard(workspace: Workspace, names: Iterable[str]) -> None:
-    """Delete damaged derived objects, and what would keep their stages from making them again. Call it under the lease.
+    """Delete damaged derived objects, and what would keep their stages from making them again, under the lease.
 
     A version that isn't live goes as a whole, unless it is pinned.
     """

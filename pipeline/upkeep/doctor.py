@@ -6,7 +6,7 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from backends.stores.objects import attempt, unless_damaged
@@ -26,6 +26,7 @@ from pipeline.upkeep.discard import discard, find_damage
 from schemas.errors import InsetError, UserError
 from schemas.reports import Diagnosis, Finding
 from schemas.stages import Report, silent
+from schemas.versions import Manifest
 from workers.isolation import missing_isolation
 
 _EXTRAS = {
@@ -91,40 +92,51 @@ def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[
 
 
 def _corpus(workspace: Workspace) -> Iterator[Finding]:
-    subject = f"corpus {workspace.corpus.name}"
-    checks: list[Callable[[Workspace], Finding | None]] = [
-        _source,
-        _store,
-        _passwords,
-        _engine,
-        _preset,
-        _answers,
-        _live,
-        _refused,
-        _hold,
-        _quarantine,
-        _forgotten,
-        _languages,
-        _index,
-        _alias,
+    checks: list[tuple[str, Callable[[Workspace], Finding | None]]] = [
+        (" source", _source),
+        (" store", _store),
+        (" passwords", _passwords),
+        (" engine", _engine),
+        (" preset", _preset),
+        (" answers", _answers),
+        (" version", _live),
+        (" version", _refused),
+        (" version", _hold),
+        (" quarantine", _quarantine),
+        (" forgotten", _forgotten),
+        (" languages", _languages),
+        (" index", _index),
+        (" alias", _alias),
     ]
-    for check in checks:
+    for name, check in checks:
+        subject = name
         try:
             finding, damage = attempt(functools.partial(check, workspace))
             if damage is not None:
                 problem, _, remedy = damage.message.partition("; ")
-                finding = Finding(subject="", ok=False, message=problem, remedy=remedy)
+                subject, finding = "", _broken(problem, remedy)
         except InsetError as error:
-            remedy = f"correct {workspace.file}, or what it names"
-            finding = Finding(subject="", ok=False, message=error.message, remedy=remedy)
+            subject, finding = "", _broken(error.message, f"correct {workspace.file}, or what it names")
         if finding is not None:
-            yield finding.model_copy(update={"subject": f"{subject}{finding.subject}"})
+            yield finding.model_copy(update={"subject": f"corpus {workspace.corpus.name}{subject}"})
+
+
+def _intact(message: str) -> Finding:
+    return Finding(subject="", ok=True, message=message)
+
+
+def _warning(message: str, remedy: str) -> Finding:
+    return Finding(subject="", ok=True, warning=True, message=message, remedy=remedy)
+
+
+def _broken(message: str, remedy: str) -> Finding:
+    return Finding(subject="", ok=False, message=message, remedy=remedy)
 
 
 def _source(workspace: Workspace) -> Finding:
     files = workspace.source().files()
     return Finding(
-        subject=" source",
+        subject="",
         ok=bool(files),
         message=f"{len(files)} PDFs in {workspace.corpus.source}",
         remedy=f"put PDFs there, or correct 'source' in {workspace.file}",
@@ -135,42 +147,38 @@ def _store(workspace: Workspace) -> Finding:
     root = workspace.store.root
     if root.startswith("s3://"):
         workspace.store.exists("LIVE")
-        return Finding(subject=" store", ok=True, message=f"{root} answers")
+        return _intact(f"{root} answers")
     folder = next(folder for folder in (Path(root), *Path(root).parents) if folder.exists())
     if not os.access(folder, os.W_OK):
-        return Finding(subject=" store", ok=False, message=f"{folder} can't be written to", remedy="choose another 'store'")
+        return _broken(f"{folder} can't be written to", "choose another 'store'")
     free = shutil.disk_usage(folder).free
-    message = f"{root}, {free >> 30} GiB free"
-    return Finding(subject=" store", ok=free > _FREE_BYTES, message=message, remedy="free some disk, or move 'store'")
+    remedy = "free some disk, or move 'store'"
+    return Finding(subject="", ok=free > _FREE_BYTES, message=f"{root}, {free >> 30} GiB free", remedy=remedy)
 
 
 def _passwords(workspace: Workspace) -> Finding:
-    count = len(workspace.passwords())
-    return Finding(subject=" passwords", ok=True, message=f"{count} for encrypted PDFs")
+    return _intact(f"{len(workspace.passwords())} for encrypted PDFs")
 
 
 def _engine(workspace: Workspace) -> Finding:
     options = workspace.corpus.index
     if options.engine == "lancedb":
-        return Finding(subject=" engine", ok=True, message="lancedb, beside the versions")
-    release = open_server(options).release()
-    return Finding(subject=" engine", ok=True, message=f"weaviate {release} at {options.url}")
+        return _intact("lancedb, beside the versions")
+    return _intact(f"weaviate {open_server(options).release()} at {options.url}")
 
 
 def _preset(workspace: Workspace) -> Finding:
-    return Finding(subject=" preset", ok=True, message=f"{check_default_preset(workspace).name} is the default preset")
+    return _intact(f"{check_default_preset(workspace).name} is the default preset")
 
 
 def _answers(workspace: Workspace) -> Finding:
     preset = check_answers(workspace)
-    writer = f"written by {preset.model}" if preset.model else "without a model"
-    return Finding(subject=" answers", ok=True, message=f"{preset.name} by default, {writer}")
+    return _intact(f"{preset.name} by default, {f'written by {preset.model}' if preset.model else 'without a model'}")
 
 
 def _live(workspace: Workspace) -> Finding:
     live = read_pointer(workspace.store)
-    message = f"{live.version} is live" if live else "nothing is published yet"
-    return Finding(subject=" version", ok=True, message=message)
+    return _intact(f"{live.version} is live" if live else "nothing is published yet")
 
 
 def _refused(workspace: Workspace) -> Finding | None:
@@ -179,7 +187,7 @@ def _refused(workspace: Workspace) -> Finding | None:
     if newest is None or newest.state != "refused":
         return None
     message = f"the newest version, {newest.version}, was refused: {'; '.join(newest.refusals)}"
-    return Finding(subject=" version", ok=True, warning=True, message=message, remedy=override_hint(name, newest.version))
+    return _warning(message, override_hint(name, newest.version))
 
 
 def _hold(workspace: Workspace) -> Finding | None:
@@ -187,65 +195,62 @@ def _hold(workspace: Workspace) -> Finding | None:
     if live is None or not live.held:
         return None
     message = f"held since a rollback on {live.since:%Y-%m-%d %H:%M} UTC: refreshes publish nothing"
-    return Finding(
-        subject=" version", ok=True, warning=True, message=message, remedy=f"inset publish {workspace.corpus.name} VERSION"
-    )
+    return _warning(message, f"inset publish {workspace.corpus.name} VERSION")
+
+
+def _live_manifest(workspace: Workspace) -> Manifest | None:
+    live = read_pointer(workspace.store)
+    return read_manifest(workspace.store, live.version) if live else None
 
 
 def _quarantine(workspace: Workspace) -> Finding | None:
-    name, live = workspace.corpus.name, read_pointer(workspace.store)
-    manifest = read_manifest(workspace.store, live.version) if live else None
+    name, manifest = workspace.corpus.name, _live_manifest(workspace)
     if manifest is None or not manifest.counts.quarantined:
         return None
     message = f"{manifest.counts.quarantined} documents of {manifest.version} are in quarantine"
-    remedy = f"to see why: inset quarantine {name}; to try them again: inset quarantine {name} --replay"
-    return Finding(subject=" quarantine", ok=True, warning=True, message=message, remedy=remedy)
+    return _warning(message, f"to see why: inset quarantine {name}; to try them again: inset quarantine {name} --replay")
 
 
 def _forgotten(workspace: Workspace) -> Finding | None:
     name, forgotten = workspace.corpus.name, read_forgotten(workspace.store)
     if forgotten.pending:
         message = f"the deletion of {len(forgotten.pending)} forgotten documents isn't finished"
-        return Finding(subject=" forgotten", ok=False, message=message, remedy=f"inset refresh {name}, which finishes it")
+        return _broken(message, f"inset refresh {name}, which finishes it")
     if not forgotten.documents:
         return None
     # Release 0.1.0 doesn't know the list, and takes documents in again.
     ledgers = (readable_ledger(workspace.store, manifest.version) for manifest in manifests(workspace.store))
     if still_indexed := sorted(forgotten.doc_ids.intersection(row.doc_id for ledger in ledgers for row in ledger)):
         message = f"{len(still_indexed)} forgotten documents are in kept versions again, {still_indexed[0]} among them"
-        return Finding(
-            subject=" forgotten", ok=False, message=message, remedy=f"inset forget {name} {still_indexed[0]} --yes"
-        )
-    message = f"{len(forgotten.documents)} documents are forgotten, and aren't taken in again"
-    return Finding(subject=" forgotten", ok=True, message=message)
+        return _broken(message, f"inset forget {name} {still_indexed[0]} --yes")
+    return _intact(f"{len(forgotten.documents)} documents are forgotten, and aren't taken in again")
 
 
 def _languages(workspace: Workspace) -> Finding:
-    live = read_pointer(workspace.store)
-    manifest = read_manifest(workspace.store, live.version) if live else None
+    manifest = _live_manifest(workspace)
     if manifest is None:
-        return Finding(subject=" languages", ok=True, message="unknown until a version is live")
-    document_counts = manifest.counts.documents_by_language
-    language_counts = (
-        ", ".join(f"{count} in {name}" for name, count in document_counts.items()) or "not known for any document"
-    )
+        return _intact("unknown until a version is live")
+    documents = manifest.counts.documents_by_language
+    language_counts = ", ".join(f"{count} in {name}" for name, count in documents.items()) or "not known for any document"
     # Always ok: an installation without a network has no other model.
-    return Finding(subject=" languages", ok=True, message=unknown_languages(workspace, manifest.counts) or language_counts)
+    return _intact(unknown_languages(workspace, manifest.counts) or language_counts)
 
 
 def _index(workspace: Workspace) -> Finding:
-    live = read_pointer(workspace.store)
+    live, manifest = read_pointer(workspace.store), _live_manifest(workspace)
     if live is None:
-        return Finding(subject=" index", ok=True, message="none yet")
-    manifest = read_manifest(workspace.store, live.version)
+        return _intact("none yet")
     rows = manifest.counts.rows if manifest else 0
     if manifest is not None and holds(workspace, manifest):
-        return Finding(subject=" index", ok=True, message=f"the engine holds its {rows} rows")
-    remedy = (
-        f"inset refresh {workspace.corpus.name}, which builds it again; until then: inset rollback {workspace.corpus.name}"
-    )
-    message = f"{live.version} is live, and the engine doesn't hold its {rows} rows"
-    return Finding(subject=" index", ok=False, message=message, remedy=remedy)
+        return _intact(f"the engine holds its {rows} rows")
+    name = workspace.corpus.name
+    remedy = f"inset refresh {name}, which builds it again; until then: inset rollback {name}"
+    return _broken(f"{live.version} is live, and the engine doesn't hold its {rows} rows", remedy)
+
+
+def _alias(workspace: Workspace) -> Finding:
+    was_behind = update_alias(workspace)
+    return _intact("it was behind the live version and was repaired" if was_behind else "up to date, or none needed")
 
 
 def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Finding]:
@@ -256,7 +261,9 @@ def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Fi
         damaged = find_damage(workspace, deep=deep, report=report)
         remedies = [_remedy(workspace, damage) for damage in damaged]
         if deep and damaged:
-            _discard(workspace, damaged)
+            # A held corpus or a store that can't be written to keeps them; a refresh that is running raises.
+            with contextlib.suppress(UserError), alone(workspace.store, "doctor"):
+                discard(workspace, damaged)
     except InsetError as error:
         yield Finding(subject=subject, ok=False, message=error.message, remedy=f"then run: inset doctor {name}")
         return
@@ -270,35 +277,18 @@ def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Fi
         yield Finding(subject=subject, ok=False, message=message, remedy=f"inset refresh {name}, then inset doctor {name}")
 
 
-def _discard(workspace: Workspace, names: Iterable[str]) -> None:
-    """Delete damaged objects, unless the corpus is held or can't be written to; raises where a refresh is running."""
-    with contextlib.suppress(UserError), alone(workspace.store, "doctor"):
-        discard(workspace, names)
-
-
 def _remedy(workspace: Workspace, damaged: str) -> str:
     """Return what the next refresh does about a damaged object."""
     refresh, pointer = f"inset refresh {workspace.corpus.name}", readable_pointer(workspace.store)
     version = damaged.split("/")[1] if damaged.startswith("versions/") else None
     if pointer is not None and pointer.held and version == pointer.version:
         return f"inset publish {workspace.corpus.name} VERSION, since the corpus is held; then {refresh} makes it again"
-    if damaged.startswith("rows/") and pointer is not None and damaged not in _parts_of(workspace, pointer.version):
-        return f"{refresh} removes the earlier versions that need it, which can't be restored"
+    if damaged.startswith("rows/") and pointer is not None:
+        parts = unless_damaged(lambda: read_parts(workspace.store, pointer.version))
+        if parts is None or damaged not in parts.sizes():
+            return f"{refresh} removes the earlier versions that need it, which can't be restored"
     if version in workspace.corpus.retention.pinned and (pointer is None or version != pointer.version):
         return f"{version} is pinned and can't be made again: copy it from elsewhere, or remove it from 'pinned'"
     if version is not None and pointer is not None and version != pointer.version:
         return f"{refresh} removes {version}, which can't be restored"
     return f"{refresh} makes it again"
-
-
-def _parts_of(workspace: Workspace, version: str) -> Collection[str]:
-    """Return the names of a version's parts; none where they can't be read, so that the version is built again."""
-    parts = unless_damaged(lambda: read_parts(workspace.store, version))
-    return parts.sizes() if parts is not None else ()
-
-
-def _alias(workspace: Workspace) -> Finding:
-    repaired = (
-        "it was behind the live version and was repaired" if update_alias(workspace) else "up to date, or none needed"
-    )
-    return Finding(subject=" alias", ok=True, message=repaired)

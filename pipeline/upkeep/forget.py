@@ -20,7 +20,7 @@ from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
 from pipeline.records.cache import spent_on_replies
 from pipeline.records.collection import fill, open_vectors
 from pipeline.records.descriptions import add_spent, read_spent
-from pipeline.records.evidence import evidence_parts, version_rows
+from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.lease import alone
 from pipeline.records.ledger import (
     Forgotten,
@@ -35,6 +35,7 @@ from pipeline.records.notes import DERIVATIONS, StageNote, counts_of, read_notes
 from pipeline.records.publication import note_rewritten, this_person
 from pipeline.records.retention import update_alias
 from pipeline.records.row_parts import (
+    DocumentFacts,
     Facts,
     VersionParts,
     by_document,
@@ -43,10 +44,10 @@ from pipeline.records.row_parts import (
     read_parts,
     write_version_rows,
 )
-from pipeline.upkeep.prune import prune_all
-from pipeline.upkeep.retain import sweep
+from pipeline.upkeep.prune import prune_all, sweep
 from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import UserError
+from schemas.evidence import VersionRows
 from schemas.ids import key, sha256, version_file
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
@@ -76,11 +77,9 @@ def forget(
 ) -> ForgetResult:
     """Delete every document that a source ever was in a kept version, or the one of a digest; or list what would go.
 
-    The lease is held meanwhile. ``reason`` is for the audit log.
-
-    Raises:
-        UserError: Neither a kept version nor the corpus's source knows the source.
-        TransientError: A refresh is running, the engine doesn't answer, or a version can't be read; refresh, and then repeat it.
+    The lease is held meanwhile. ``reason`` is for the audit log. Raises ``UserError`` where neither a kept version nor the
+    corpus's source knows the source, and ``TransientError`` where a refresh is running, the engine doesn't answer, or a
+    version can't be read: refresh, and then repeat it.
     """
     with alone(workspace.store, "forget"):
         deletion = _find(workspace, source)
@@ -90,14 +89,11 @@ def forget(
             if _has_documents(workspace.store, manifest.version, deletion)
         ]
         before = read_forgotten(workspace.store)
-        objects: dict[str, int] = {}
-        records: dict[str, int] = {}
+        objects, records = dict[str, int](), dict[str, int]()
         if not dry_run:
-            forgotten_at, forgotten_ids = datetime.now(UTC), before.doc_ids
-            added = [
-                ForgottenDocument(doc_id=doc_id, at=forgotten_at, by=this_person(), reason=(reason or "").strip() or None)
-                for doc_id in sorted(deletion.doc_ids - forgotten_ids)
-            ]
+            at, by, why = datetime.now(UTC), this_person(), (reason or "").strip() or None
+            added_ids = sorted(deletion.doc_ids - before.doc_ids)
+            added = [ForgottenDocument(doc_id=doc_id, at=at, by=by, reason=why) for doc_id in added_ids]
             record = Forgotten(
                 documents=[*before.documents, *added],
                 pending=sorted({*before.pending, *deletion.doc_ids}),
@@ -224,8 +220,10 @@ def _rewrite(workspace: Workspace, version: str, deletion: _Deletion, *, resumed
         changed |= _filter_table(store, version_file(version, file), deletion)
     if has_documents or resumed:
         changed |= _delete_reports(store, version)
+    # Files that name no document, or are written below.
+    separate_files = manifest_name(version), version_file(version, INDEX_FILE), f"{version_file(version, INDEX_FOLDER)}/"
     for name in store.names(version_file(version, "")):
-        if name.endswith(".json") and not _is_kept(version, name):
+        if name.endswith(".json") and not name.startswith(separate_files):
             changed |= _filter_json(store, name, deletion)
     if not (changed or resumed):
         return
@@ -271,11 +269,13 @@ def _finish_version(workspace: Workspace, manifest: Manifest, deletion: _Deletio
 
 def _delete_rows(store: ObjectStore, version: str, doc_ids: Set[str]) -> tuple[dict[str, int], bool]:
     """Write a version's rows, as parts, without those of some documents; return its counts, and whether there were any."""
-    parts = read_parts(store, version)
-    documents = read_documents(store, version) if parts is not None else {}
-    remaining_rows = (
-        new_rows(by_document(rows.without(doc_ids))) for rows in (version_rows(store, version) if parts is None else ())
-    )
+    parts, documents = read_parts(store, version), dict[str, DocumentFacts]()
+    remaining_rows = []
+    if parts is None:  # of release 0.2.0
+        rows = VersionRows(pa.concat_tables(evidence_parts(store, version)), read_placements(store, version))
+        remaining_rows.append(new_rows(by_document(rows.without(doc_ids))))
+    else:
+        documents = read_documents(store, version)
     with TemporaryTables() as tables:
         facts = Facts(store, parts or VersionParts(), tables)
         counts = write_version_rows(
@@ -294,12 +294,6 @@ def _delete_reports(store: ObjectStore, version: str) -> bool:
     for name in names:
         store.delete(name)
     return bool(names)
-
-
-def _is_kept(version: str, name: str) -> bool:
-    """Return whether a file of a version names no document, or is written by itself."""
-    separate_files = (manifest_name(version), version_file(version, INDEX_FILE))
-    return name in separate_files or name.startswith(f"{version_file(version, INDEX_FOLDER)}/")
 
 
 def _filter_table(store: ObjectStore, name: str, deletion: _Deletion) -> bool:

@@ -15,7 +15,7 @@ from pipeline.records.evidence import evidence_parts, evidence_sample
 from pipeline.records.lease import alone
 from pipeline.records.manifests import FILE, manifest_name, named_manifest, read_manifest, write_inventory
 from pipeline.records.publication import read_pointer, resolve_version
-from pipeline.records.retention import Needs, needs_of
+from pipeline.records.retention import needs_of
 from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import ContractError, UserError
 from schemas.ids import collection_name, version_file
@@ -29,15 +29,11 @@ _OBJECTS_A_BATCH = 10_000
 
 
 def mirror(workspace: Workspace, target: Workspace, version: str | None = None, report: Report = silent) -> MirrorResult:
-    """Copy a finished version to the store of another corpus file, without making it live there.
+    """Copy a finished version, by default the live one, to the store of another corpus file, without making it live there.
 
-    A killed mirror leaves an unfinished version, which the next mirror finishes and the next refresh removes. None means
-    the live version.
-
-    Raises:
-        UserError: Nothing is live, there is no such version, or both corpora share a store.
-        ContractError: An object that the version needs is missing.
-        TransientError: A store or engine doesn't answer, or the target is being refreshed.
+    A killed mirror leaves an unfinished version, which the next mirror finishes and the next refresh removes. Raises
+    ``UserError`` where there is no such version or both corpora share a store, and ``ContractError`` where an object that
+    the version needs is missing.
     """
     version = resolve_version(workspace.store, workspace.corpus.name, version or "live")
     manifest = named_manifest(workspace.store, workspace.corpus.name, version)
@@ -90,7 +86,8 @@ def _copy(workspace: Workspace, target: ObjectStore, version: str, report: Repor
             raise ContractError(f"{version} can't be copied: {name} is gone from {source.root}") from error
         return True
 
-    version_files = [name for name in source.names(version_file(version, "")) if not _made_there(version, name)]
+    made_there = tuple(version_file(version, file) for file in ("manifest.json", INDEX_FILE, FILE, "lance/", "inventory"))
+    version_files = [name for name in source.names(version_file(version, "")) if not name.startswith(made_there)]
     with TemporaryTables() as tables, ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
         needs = needs_of(workspace, [version], tables)
         names = sorted({*needs.objects(), *version_files})
@@ -100,21 +97,11 @@ def _copy(workspace: Workspace, target: ObjectStore, version: str, report: Repor
             for copied_count, is_copied in enumerate(pool.map(copy, names[start : start + _OBJECTS_A_BATCH]), start + 1):
                 copied += is_copied
                 report("copy", copied_count, len(names))
-        _copy_records(needs, target)
+        for folder, records in sorted(needs.records.items()):
+            target_cache = RecordCache(target, folder, records.cache.schema)
+            for table in records.not_in(target_cache):
+                target_cache.append(table)
     return copied
-
-
-def _copy_records(needs: Needs, target: ObjectStore) -> None:
-    for folder, records in sorted(needs.records.items()):
-        target_cache = RecordCache(target, folder, records.cache.schema)
-        for table in records.not_in(target_cache):
-            target_cache.append(table)
-
-
-def _made_there(version: str, name: str) -> bool:
-    """Return whether the target makes a file of a version itself: manifest, inventory and index."""
-    target_files = ("manifest.json", INDEX_FILE, FILE, "lance/", "inventory")
-    return name.startswith(tuple(version_file(version, file) for file in target_files))
 
 
 def _index(target: Workspace, manifest: Manifest, report: Report) -> None:

@@ -1,19 +1,24 @@
-"""Remove versions, objects and cache records that no kept version needs.
+"""Remove versions beyond retention, and objects and cache records that no kept version needs.
 
 Everything else below the corpus's root is finished work of removed versions or of a dead refresh, and can be made again.
 """
 
+import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 
+from backends.stores.objects import attempt, unless_damaged
 from backends.stores.temporary_tables import TemporaryTables
-from pipeline.corpus.workspace import Workspace
+from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
 from pipeline.records.cache import CACHES
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.lease import alone
-from pipeline.records.retention import KINDS, needs_of, removable_versions
-from pipeline.upkeep.retain import sweep
+from pipeline.records.manifests import manifest_name
+from pipeline.records.retention import KINDS, needs_of, removable_versions, update_alias
+from pipeline.records.row_parts import read_parts
+from schemas.errors import ContractError, TransientError
 from schemas.ids import version_file
+from schemas.ports import ObjectStore, SearchIndex
 from schemas.reports import PruneResult
 from schemas.stages import Report, silent
 
@@ -24,32 +29,31 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
     Kept are the live version, the previous one, pinned ones, the newest ones by retention, any that the engine's alias
     names, and the one whose collection the next version takes over.
     """
-    with alone(workspace.store, "prune"), TemporaryTables() as tables:
-        return _prune(workspace, tables, dry_run=dry_run, report=report)
+    with alone(workspace.store, "prune"):
+        return _prune(workspace, dry_run=dry_run, report=report)
 
 
 def prune_all(workspace: Workspace, report: Report = silent) -> PruneResult:
     """Remove everything that no kept version needs, paid replies included. Call it under the lease."""
-    with TemporaryTables() as tables:
-        return _prune(workspace, tables, dry_run=False, report=report, keep_paid=False)
+    return _prune(workspace, dry_run=False, report=report, keep_paid=False)
 
 
-def _prune(
-    workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, report: Report, keep_paid: bool = True
-) -> PruneResult:
+def _prune(workspace: Workspace, *, dry_run: bool, report: Report, keep_paid: bool = True) -> PruneResult:
     store = workspace.store
     removable = removable_versions(workspace, with_spare=not keep_paid)
     freed = {version: sum(size for _, size in store.listing(version_file(version, ""))) for version in removable}
     stored_objects = dict(stored_object for kind in KINDS for stored_object in store.listing(kind))
     versions = removable if dry_run else sweep(workspace, with_spare=not keep_paid)  # deletes rows that they alone have
     kept_versions = set(store.folders("versions")) - set(versions)
-    needs = needs_of(workspace, kept_versions, tables, report)
-    spare = {name: stored_objects[name] for name in sorted(stored_objects.keys() - needs.objects())}
     # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
     paid: set[str] = set()
     if keep_paid:
         paid |= {open_descriptions(store, captioner.captions.key).folder for captioner in workspace.captioners.values()}
         paid |= {f"replies/{name}" for name in store.folders("replies")}
+    with TemporaryTables() as tables:
+        needs = needs_of(workspace, kept_versions, tables, report)
+        unneeded_records = {name: needed.spare() for name, needed in sorted(needs.records.items()) if name not in paid}
+    spare = {name: stored_objects[name] for name in sorted(stored_objects.keys() - needs.objects())}
     # In needed caches, single records may be unneeded.
     kept_caches = paid | needs.records.keys()
     stored = sorted(stored_object for kind in CACHES for stored_object in store.listing(kind))
@@ -57,22 +61,68 @@ def _prune(
     abandoned = store.abandoned("")
     counts = Counter(name.partition("/")[0] for name in spare)
     counts.update({"half written": len(abandoned)} if abandoned else {})
-    records: dict[str, Sequence[str]] = {
-        name: needed.spare() for name, needed in sorted(needs.records.items()) if name not in paid
-    }
-    caches = {name: needed.cache for name, needed in needs.records.items()}
+    records = {name: ids for name, ids in unneeded_records.items() if ids}
     if not dry_run:
         for removed_count, name in enumerate([*spare, *abandoned], 1):
             store.delete(name)
             report("remove", removed_count, counts.total())
         for name, ids in records.items():
-            if ids:
-                caches[name].remove(ids)
+            needs.records[name].cache.remove(ids)
     return PruneResult(
         corpus=workspace.corpus.name,
         removed=not dry_run,
         versions=versions,
         objects=dict(counts),
-        records={name: len(ids) for name, ids in records.items() if ids},
+        records={name: len(ids) for name, ids in records.items()},
         bytes=sum(freed.get(version, 0) for version in versions) + sum(spare.values()),
     )
+
+
+def sweep(workspace: Workspace, *, except_version: str | None = None, with_spare: bool = False) -> list[str]:
+    """Remove unfinished versions, and finished ones beyond the corpus's retention, under the lease; return them.
+
+    Caches stay, and so does a version that the engine's alias names or whose server doesn't answer, until a later sweep,
+    and the spare one unless ``with_spare``.
+    """
+    with contextlib.suppress(TransientError, ContractError):
+        # A lost server must not block the version that replaces its contents.
+        update_alias(workspace)
+    store = workspace.store
+    removed = removable_versions(workspace, except_version=except_version, with_spare=with_spare)
+    spare_rows = {name for version in removed for name in _row_names(store, version)}
+    for version in removed:
+        # The next refresh sweeps a version without a manifest, so the file that names its collection goes last.
+        manifest, index_file = manifest_name(version), version_file(version, INDEX_FILE)
+        store.delete(manifest)
+        if not _is_taken_over(workspace, version):
+            _index(workspace, version).drop()
+        for name in [*store.names(version_file(version, "")), *store.abandoned(version_file(version, ""))]:
+            if name != index_file:
+                store.delete(name)
+        store.delete(index_file)
+    if spare_rows:
+        spare_rows -= {name for version in store.folders("versions") for name in _row_names(store, version)}
+    for name in spare_rows:
+        store.delete(name)
+    return removed
+
+
+def _row_names(store: ObjectStore, version: str) -> Iterable[str]:
+    """Return the names of a version's parts; none where they can't be read: ``prune`` finds them."""
+    parts = unless_damaged(lambda: read_parts(store, version))
+    return parts.sizes() if parts is not None else ()
+
+
+def _is_taken_over(workspace: Workspace, version: str) -> bool:
+    """Return whether a newer version has the collection of this one, or may have: a file that says so is damaged."""
+    versions = [newer for newer in workspace.store.folders("versions") if newer >= version]
+    names, damage = attempt(lambda: [workspace.collection(name) for name in versions])
+    if names is None or damage is not None:
+        return workspace.corpus.index.engine == "weaviate"
+    return names[0] in names[1:]
+
+
+def _index(workspace: Workspace, version: str) -> SearchIndex:
+    """Open a version's collection where its own file says, or where the corpus file says if that is damaged."""
+    own_index = unless_damaged(lambda: workspace.index(version))
+    return own_index or open_index(workspace.store.root, workspace.corpus.name, version, workspace.corpus.index)

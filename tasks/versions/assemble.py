@@ -51,14 +51,15 @@ class DocumentChunks:
 
 @dataclass(frozen=True)
 class TagNumbers:
-    """The numbers of a version's tags; figures that share theirs have longer ones."""
+    """The numbers of a version's tags: the last digits of figures' SHA-1; figures that share theirs have longer ones."""
 
     digits: int
     wider: Mapping[str, str]
 
     def of(self, figure: Figure) -> str:
         """Return a figure's number."""
-        return self.wider.get(figure.figure_id) or number_figure(int(figure.sha1, 16), self.digits)
+        digest = int(figure.sha1, 16)
+        return self.wider.get(figure.figure_id) or f"{digest % 10**self.digits:0{self.digits}d}"
 
 
 Pictures = tuple[Sequence[Figure], Sequence[Placement]]
@@ -82,8 +83,7 @@ def number_version(
         digits: Digits of an unshared number.
         spill: Spills rows of ``NUMBERED``, grouped by their ending.
 
-    Returns:
-        The numbers, and the documents of ``earlier`` with a renumbered figure.
+    Returns the numbers, and the documents of ``earlier`` with a renumbered figure.
     """
     widened: set[str] = set()
     endings: set[str] = set()
@@ -125,11 +125,6 @@ def numbered_figures(pictures: Iterable[Pictures], digits: int) -> pa.Table:
     )
 
 
-def number_figure(digest: int, digits: int = DIGITS_DEFAULT) -> str:
-    """Return the number of a figure with an unshared number: the last digits of its SHA-1, as an integer."""
-    return f"{digest % 10**digits:0{digits}d}"
-
-
 def number_figures(digests: Mapping[str, int], digits: int = DIGITS_DEFAULT) -> dict[str, str]:
     """Return the tag number of every figure, by figure id: ``digest mod 10^digits``, zero-padded; ``digits`` are 4 to 49.
 
@@ -166,16 +161,14 @@ def _renumbered(placements: Iterable[pa.Table], wider: Mapping[str, str], digits
     return {row["doc_id"] for row in rows if wider.get(row[_FIGURE], row[_NUMBER][-digits:]) != row[_NUMBER]}
 
 
-def make_rows(
-    documents: Iterable[DocumentChunks], numbers: TagNumbers, template: TagTemplate
-) -> Iterator[tuple[str, VersionRows]]:
-    """Yield the rows of each document, with its id."""
-    for document in documents:
-        figures = {figure.figure_id: figure for figure in document.figures}
-        tags = _tags(document, figures, numbers, template)
-        evidence = pa.Table.from_pylist(list(_evidence(document, tags)), schema=EVIDENCE)
-        placements = pa.Table.from_pylist(list(_placements(document, figures, numbers, tags)), schema=PLACEMENTS)
-        yield document.doc_id, VersionRows(evidence, placements)
+def make_rows(document: DocumentChunks, numbers: TagNumbers, template: TagTemplate) -> VersionRows:
+    """Return the rows of a document."""
+    figures = {figure.figure_id: figure for figure in document.figures}
+    tags = _tags(document, figures, numbers, template)
+    evidence = pa.Table.from_pylist(list(_evidence(document, tags)), schema=EVIDENCE)
+    return VersionRows(
+        evidence, pa.Table.from_pylist(list(_placements(document, figures, numbers, tags)), schema=PLACEMENTS)
+    )
 
 
 def with_sources(rows: VersionRows, sources: Sequence[str], doc_type: str | None) -> VersionRows:

@@ -3,7 +3,6 @@
 Invariants of single documents take some documents at a time; those of figures take placements grouped by figure or number.
 """
 
-import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from PIL import Image
 
 from schemas.documents import TAGGED, Page, Placement, Role
 from schemas.evidence import PLACEMENTS, VersionRows
@@ -28,7 +26,6 @@ from schemas.gates import (
     Violation,
     describe_violations,
 )
-from schemas.ids import figure_id
 from schemas.tags import TagTemplate, is_disarmed
 from schemas.versions import LedgerRow, Plan, Status
 
@@ -127,34 +124,23 @@ class ContentConserved:
     def __init__(self) -> None:
         self._pages, self._figures = _Fates(), _Fates()
 
-    def look(self, documents: Iterable[DocumentContent], rows: VersionRows = _NO_ROWS) -> None:
-        """Examine documents and all of their rows; rows of others are ignored."""
-        pages_with_rows: dict[str, set[int]] = defaultdict(set)
-        figures_with_rows: dict[str, set[str]] = defaultdict(set)
-        contents = list(documents)
-        if not contents:
-            return
-        document_rows = rows.of([document.doc_id for document in contents])
-        pages_with_picture: dict[str, set[int]] = defaultdict(set)
-        for row in _rows(document_rows.evidence, "doc_id", "modality", "regions", "figure_id"):
+    def look(self, document: DocumentContent, rows: VersionRows = _NO_ROWS) -> None:
+        """Examine a document and all of its rows."""
+        pages_with_rows, pages_with_picture, figures_with_rows = set[int](), set[int](), set[str | None]()
+        for row in _rows(rows.evidence, "modality", "regions", "figure_id"):
             pages = (region["page"] for region in row["regions"])
             if row["modality"] == Modality.PAGE:
-                pages_with_picture[row["doc_id"]].update(pages)
+                pages_with_picture.update(pages)
             else:
-                pages_with_rows[row["doc_id"]].update(pages)
-                figures_with_rows[row["doc_id"]].add(row["figure_id"])
-        placement_rows = {
-            (row["doc_id"], row["order"]): row
-            for row in _rows(document_rows.placements, "doc_id", "order", "role", "number", "reason")
-        }
-        for document in contents:
-            for page in document.pages:
-                fate = _fate_of_page(page, document, pages_with_rows[document.doc_id], pages_with_picture[document.doc_id])
-                self._pages.add(fate, document.doc_id, page.page)
-            for placement in document.placements:
-                placement_row = placement_rows.get((document.doc_id, placement.order))
-                fate = _fate_of_figure(placement, placement_row, document, figures_with_rows[document.doc_id])
-                self._figures.add(fate, document.doc_id, placement.page)
+                pages_with_rows.update(pages)
+                figures_with_rows.add(row["figure_id"])
+        placement_rows = {row["order"]: row for row in _rows(rows.placements, "order", "role", "number", "reason")}
+        for page in document.pages:
+            fate = _fate_of_page(page, document, pages_with_rows, pages_with_picture)
+            self._pages.add(fate, document.doc_id, page.page)
+        for placement in document.placements:
+            fate = _fate_of_figure(placement, placement_rows.get(placement.order), document, figures_with_rows)
+            self._figures.add(fate, document.doc_id, placement.page)
 
     def merge(self, other: "ContentConserved") -> None:
         """Add what another one examined."""
@@ -178,8 +164,7 @@ def rows_reused(
 ) -> GateVerdict:
     """Check that documents reused from the live version have as many rows and placements as there, and that no row is lost.
 
-    ``before`` and ``now`` are these numbers of the live version's documents and of this one's; ``rows_in_parts`` are the
-    rows of its parts.
+    ``before`` and ``now`` are these numbers by document; ``rows_in_parts`` are the rows of the version's parts.
     """
     violations = []
     for index, kind in enumerate(("rows", "placements")):
@@ -369,8 +354,8 @@ def figures_are_their_names(
 ) -> GateVerdict:
     """Check that every stored figure decodes to the pixels that its id digests; ``known`` ones were checked before.
 
-    The tables hold rows of ``PLACED``, grouped by figure. ``faults_of`` returns the ``pixel_fault`` of each of some
-    figures.
+    The tables hold rows of ``PLACED``, grouped by figure. ``faults_of`` returns what is wrong with some figures, None where
+    nothing is.
     """
     total = decoded = 0
     faults: dict[str, list[Violation]] = {}
@@ -439,18 +424,6 @@ def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bou
         bounds,
         f"{message}, {allowed}{examples}{remainder}",
     )
-
-
-def pixel_fault(name: str, load: Callable[[], bytes]) -> str | None:
-    """Return why a stored figure isn't what its id says, if so; ``load`` raises ``FileNotFoundError`` for a missing one."""
-    try:
-        with Image.open(io.BytesIO(load())) as image:
-            actual_id = figure_id(image.width, image.height, image.convert("RGB").tobytes())
-    except FileNotFoundError:
-        return "is not stored"
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        return f"can't be decoded ({type(error).__name__})"
-    return None if actual_id == name else f"has other pixels, those of {actual_id[:12]}"
 
 
 def _rows(table: pa.Table, *columns: str) -> list[dict[str, Any]]:

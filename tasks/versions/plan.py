@@ -1,7 +1,7 @@
 """Compare a source's listing with a ledger, and cut the work into shards."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from schemas.errors import OF_THE_SOURCE, BadInputError, FailureCode
 from schemas.ids import sha256
@@ -13,13 +13,13 @@ from schemas.versions import LedgerRow, PlannedDocument, PlanSummary, SourceFile
 class Comparison:
     """Every source with its document, the differences from the ledger, and sources whose document was forgotten."""
 
-    documents: tuple[PlannedDocument, ...]
-    carried: tuple[LedgerRow, ...]
-    new: tuple[str, ...]
-    changed: tuple[str, ...]
-    gone: tuple[str, ...]
-    kept: tuple[str, ...]
-    forgotten: tuple[str, ...] = ()
+    documents: list[PlannedDocument] = field(default_factory=list)
+    carried: list[LedgerRow] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
 
 
 def listing_digest(files: Sequence[SourceFile]) -> str:
@@ -38,53 +38,32 @@ def compare(
     retry: frozenset[str] = frozenset(),
     forgotten: frozenset[str] = frozenset(),
 ) -> Comparison:
-    """Compare a listing with the live version's ledger.
+    """Compare a listing with the live version's ledger, [] without one.
 
     Equal size and stamp mean unchanged; all other files are digested. A quarantined document is carried over while neither
-    its bytes nor ``attempt`` change, unless ``retry`` names it. Failures of the source are never carried over.
-
-    Args:
-        listed: The source's files.
-        ledger: The live version's; [] without one.
-        attempt: Key of what would be tried on a document, limits included.
-        digest: Returns a source's document id; raises ``BadInputError``, or ``FileNotFoundError`` for a file that is gone.
-        retry: Document ids to retry in any case.
-        forgotten: Document ids that are left out.
+    its bytes nor ``attempt``, the key of what would be tried on it, change, unless ``retry`` names it. Failures of the
+    source are never carried over, and ``forgotten`` documents are left out. ``digest`` returns a source's document id; it
+    raises ``BadInputError``, or ``FileNotFoundError`` for a file that is gone.
     """
     rows_by_source = {row.source: row for row in ledger}
-    documents: list[PlannedDocument] = []
-    carried: list[LedgerRow] = []
-    present_sources: set[str] = set()
-    new_sources: list[str] = []
-    changed_sources: list[str] = []
-    unchanged_sources: list[str] = []
-    forgotten_sources: list[str] = []
+    comparison, present_sources = Comparison(), set[str]()
     for file in listed:
         row = rows_by_source.get(file.source)
         document = _planned_document(file, row, attempt, digest, retry)
         if document is None:
             continue
         if document.doc_id in forgotten:
-            forgotten_sources.append(file.source)
+            comparison.forgotten.append(file.source)
             continue
         present_sources.add(file.source)
         if isinstance(document, LedgerRow):
-            carried.append(document)
+            comparison.carried.append(document)
         else:
-            documents.append(document)
-        (new_sources if row is None else unchanged_sources if row.bytes_id == document.doc_id else changed_sources).append(
-            file.source
-        )
-    removed_sources = [source for source in sorted(rows_by_source) if source not in present_sources]
-    return Comparison(
-        tuple(documents),
-        tuple(carried),
-        tuple(new_sources),
-        tuple(changed_sources),
-        tuple(removed_sources),
-        tuple(unchanged_sources),
-        tuple(forgotten_sources),
-    )
+            comparison.documents.append(document)
+        is_kept = row is not None and row.bytes_id == document.doc_id
+        (comparison.new if row is None else comparison.kept if is_kept else comparison.changed).append(file.source)
+    comparison.gone.extend(sorted(rows_by_source.keys() - present_sources))
+    return comparison
 
 
 def _planned_document(
@@ -158,5 +137,5 @@ def summarise(comparison: Comparison, to_parse: Mapping[str, int]) -> PlanSummar
         to_parse=len(to_parse),
         bytes_to_parse=sum(to_parse.values()),
         forgotten=len(comparison.forgotten),
-        sources={"new": list(comparison.new), "changed": list(comparison.changed), "gone": list(comparison.gone)},
+        sources={"new": comparison.new, "changed": comparison.changed, "gone": comparison.gone},
     )

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from backends.expectations import RowBatch, RowFacts, RowSuite, expect_evidence
+from pipeline.records.row_parts import keyed_by_words
 from schemas.corpus.operations import GateOptions
 from schemas.evidence import EVIDENCE
 from schemas.gates import GateVerdict
 from schemas.tags import escape, placeholder
-from tasks.versions.repeat import keyed_by_words
 
 FIGURE = "f" * 64
 NAMES = {"0" * 64: "manual.pdf"}

@@ -69,7 +69,7 @@ from tests.manuals import picture, sentence, write_long_table, write_manual, wri
 from tests.pins import Outputs, Step, check_pins, digest
 from tests.synthetic import PRESETS, synthesize
 from tests.versions import assemble, content_conserved, one_figure_a_number, tags_are_placements, tags_resolve
-from workers.page_pictures import keep_pictures
+from workers.draw_pages import keep_pictures
 
 PINS = Path(__file__).parent / "outputs.json"
 REPOSITORY = Path(__file__).parents[2]
@@ -557,7 +557,7 @@ STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
 }
 """Each step: what it makes, and where its version is."""
 
-PICTURES = "workers.page_pictures:PICTURES_VERSION"
+PICTURES = "workers.draw_pages:PICTURES_VERSION"
 
 OF_NO_STEP = {
     "backends.models.local_model:VLLM_VERSION": "goes into the card of a model that runs on GPUs alone, so nothing pins it",

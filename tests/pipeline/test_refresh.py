@@ -186,7 +186,7 @@ def test_tagged_copies_are_made_where_they_are_asked_for_and_carried_over(corpus
 def test_tagged_copies_are_written_shard_by_shard_and_only_those_that_are_missing(
     corpus_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.stages.tag.DOCUMENTS_A_SHARD", 1)
+    monkeypatch.setattr("pipeline.stages.shards.DOCUMENTS_A_SHARD", 1)
     write_corpus(corpus_file.parent.parent, "tags: {pdf: true}\n")
     workspace = open_workspace(str(corpus_file))
     run = RefreshRun(workspace, "run-1")

@@ -12,7 +12,7 @@ from backends.models.devices import ahead
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.embed import EmbedderActor, embed
-from ray_jobs.outcomes import Outcome
+from ray_jobs.pools import Outcome
 from schemas.corpus.models import EmbeddingOptions, ImageModelOptions
 from schemas.corpus.operations import RayOptions
 from schemas.errors import DamagedError, FailureCode

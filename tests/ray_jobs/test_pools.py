@@ -13,8 +13,7 @@ import pytest
 from backends.models.pictures import rejecting_engine_errors
 from ray_jobs.cluster import connected
 from ray_jobs.enrich import recognise
-from ray_jobs.outcomes import Outcome
-from ray_jobs.pools import FEW_DOCUMENTS, _Attempt, _may_share, ordered_pool, run_pool
+from ray_jobs.pools import FEW_DOCUMENTS, Outcome, _Attempt, _may_share, ordered_pool, run_pool
 from schemas.base import batched
 from schemas.corpus.models import CaptionOptions
 from schemas.corpus.operations import RayOptions

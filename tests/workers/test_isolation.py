@@ -124,7 +124,7 @@ def test_no_step_opens_a_pdf_with_the_network(step: str, tmp_path: Path, listeni
     source, address = str(tmp_path / "pdfs"), store.root
     attempts = {
         "parse": (
-            "_timed_parse",
+            "_parse",
             parse_shard._Task(parse_shard.ParseJob(doc_id, "a.pdf"), open_source(source), address, LIMITS, (), False),
             "open_document",
         ),

@@ -2,9 +2,10 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Generic, Self, TypeVar
 
 from pipeline.corpus.prompts import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
@@ -17,9 +18,8 @@ from pipeline.records.descriptions import (
     drawn_cache,
     open_descriptions,
 )
-from pipeline.stages.enrich.keep import Writer
 from ray_jobs.caption import Calls, CaptionRequest, caption
-from ray_jobs.outcomes import Outcome
+from ray_jobs.pools import Outcome
 from schemas.base import batched
 from schemas.errors import Failure, FailureCode
 from schemas.models import Description, Reply
@@ -27,6 +27,8 @@ from schemas.parquet import table_of
 from schemas.stages import Report, Step
 from schemas.versions import Spent
 from tasks.enriching.spending import Budget, cost, cost_of, maximum_cost, spent_on
+
+Record = TypeVar("Record")
 
 DOCUMENTS_AT_ONCE = 64
 """Documents that are looked up together."""
@@ -53,19 +55,15 @@ def describe_targets(
     a failure of its document, and the next refresh tries again.
     """
     captioned = Captioned()
-    if not workspace.captioners:
-        return captioned
     for name, captioner in workspace.captioners.items():
         doc_ids = [doc_id for doc_id in documents if workspace.captioner_of(captioner.subject, sources[doc_id]) == name]
-        caption_work = _Work(workspace, captioner, doc_ids, budget)
-        calls = Calls()
-        captioned.spent[name] = _describe(workspace, captioner, caption_work, calls, report)
+        caption_work, calls = _Work(workspace, captioner, doc_ids, budget), Calls()
+        captioned.spent[name] = caption_work.describe(calls, report)
         captioned.counts.update({f"calls_with_{fault}": count for fault, count in calls.faults.items()})
-        captioned.counts.update(
-            described=caption_work.answered, undescribed=caption_work.over_budget + len(caption_work.unanswered)
-        )
-        if caption_work.over_budget or caption_work.unanswered:
-            captioned.failures += _undescribed(workspace, captioner, caption_work, sources, run_id)
+        undescribed = caption_work.over_budget + len(caption_work.unanswered)
+        captioned.counts.update(described=caption_work.answered, undescribed=undescribed)
+        if undescribed:
+            captioned.failures += caption_work.failures(sources, run_id)
     return captioned
 
 
@@ -73,7 +71,7 @@ class _Work:
     """The missing descriptions of one captioner, an iterator of requests; holds nothing but names."""
 
     def __init__(self, workspace: Workspace, captioner: CaptionerInUse, documents: Sequence[str], budget: Budget) -> None:
-        self.documents = documents
+        self._documents = documents
         self.over_budget = self.answered = 0
         self.unanswered: dict[str, str] = {}
         self._workspace, self._captioner, self._budget = workspace, captioner, budget
@@ -85,11 +83,17 @@ class _Work:
     @property
     def total(self) -> int:
         """Estimated number of requests, from the documents read so far."""
-        return round(self._requested * len(self.documents) / self._documents_read) if self._documents_read else 0
+        return round(self._requested * len(self._documents) / self._documents_read) if self._documents_read else 0
 
     def __iter__(self) -> Iterator[CaptionRequest]:
         requested_ids: set[bytes] = set()
-        for targets, missing in self.missing():
+        for group in batched(self._documents, DOCUMENTS_AT_ONCE):
+            targets: dict[str, CaptionTarget] = {}
+            for doc_id in group:
+                targets = self._targets(doc_id) | targets
+            self._documents_read += len(group)
+            with self._lock:  # a model may take requests from its own thread
+                missing = self._cache.missing(targets)
             for missed in missing:
                 name = bytes.fromhex(missed)[:16]
                 if name in requested_ids:
@@ -107,86 +111,87 @@ class _Work:
                 else:
                     self.over_budget += 1
 
-    def missing(self) -> Iterator[tuple[dict[str, CaptionTarget], list[str]]]:
-        """Yield the targets of some documents, by id of their description, and the ids that have no description yet."""
-        for group in batched(self.documents, DOCUMENTS_AT_ONCE):
-            targets: dict[str, CaptionTarget] = {}
-            for doc_id in group:
-                targets = self.of(doc_id) | targets
-            self._documents_read += len(group)
-            with self._lock:  # a model may take requests from its own thread
-                missing = self._cache.missing(targets)
-            yield targets, missing
-
-    def keep(self, descriptions: Sequence[Description]) -> None:
-        """Write descriptions to the cache."""
-        with self._lock:
-            self._cache.append(table_of(Description, descriptions))
-            self._cache.compact()
-
-    def of(self, doc_id: str) -> dict[str, CaptionTarget]:
+    def _targets(self, doc_id: str) -> dict[str, CaptionTarget]:
         """Return what of a document the captioner can describe."""
         files, options = StructuredFiles(self._workspace, doc_id, self._drawn), self._captioner.options
         return describable_by(
             options.kind, caption_targets(self._captioner.subject, files, language=options.language or "")
         )
 
-    def record(self, outcome: Outcome[Reply]) -> Description | None:
+    def describe(self, calls: Calls, report: Report) -> Spent:
+        """Request and store descriptions, and return the cost. The model is loaded only if there is a request."""
+        requests, total = iter(self), Spent()
+        first = next(requests, None)
+        if first is None:
+            return total
+        store, captioner = self._workspace.store, self._captioner
+        with Writer(self._write, every_s=_WRITTEN_EVERY_S) as writer:
+            for outcomes in caption(
+                chain([first], requests),
+                captioner.name,
+                captioner.options,
+                store.root,
+                self._workspace.corpus.ray,
+                calls,
+                captioner.prompt.examples,
+            ):
+                descriptions = [description for outcome in outcomes if (description := self._record(outcome)) is not None]
+                writer.add(descriptions)
+                total += spent_on(descriptions)
+                report(Step.CAPTION, self.answered, max(self.total, self.answered), _in_words(total))
+        if calls.usage.calls > total.calls:  # failed calls cost money too
+            cost_of_failed = cost_of(captioner.options.price, calls.usage) - total
+            add_spent(store, cost_of_failed)
+            total += cost_of_failed
+        return total
+
+    def _write(self, descriptions: Sequence[Description]) -> None:
+        with self._lock:
+            self._cache.append(table_of(Description, descriptions))
+            self._cache.compact()
+        add_spent(self._workspace.store, spent_on(descriptions))
+
+    def _record(self, outcome: Outcome[Reply]) -> Description | None:
         """Count an outcome, and return the description to store; None where the model couldn't be reached."""
+        reply, failure, options = outcome.value, outcome.failure, self._captioner.options
+        description: Description | None = None
+        if reply is not None:
+            money = cost(options.price, reply.calls, reply.input_tokens, reply.output_tokens)
+            numbers = reply.calls, reply.input_tokens, reply.output_tokens
+            description = Description(
+                outcome.row_id, reply.text, reply.model, *numbers, complete=reply.complete, money=money
+            )
+        elif failure is not None and failure.code is FailureCode.MODEL_UNREACHABLE:
+            self.unanswered[outcome.row_id] = failure.message
+        else:
+            message = failure.message if failure is not None else "the model returned nothing"
+            description = Description(outcome.row_id, "", options.model, 1, 0, 0, failure=message)
         reserved = self._reserved.pop(outcome.row_id, Spent())
-        description = _description(outcome, self._captioner)
         self._budget.settle(reserved, spent_on([description] if description else []))
-        if description is None and outcome.failure is not None:
-            self.unanswered[outcome.row_id] = outcome.failure.message
         self.answered += description is not None
         return description
 
-
-def _description(outcome: Outcome[Reply], captioner: CaptionerInUse) -> Description | None:
-    reply, failure = outcome.value, outcome.failure
-    if reply is not None:
-        money = cost(captioner.options.price, reply.calls, reply.input_tokens, reply.output_tokens)
-        numbers = reply.calls, reply.input_tokens, reply.output_tokens
-        return Description(outcome.row_id, reply.text, reply.model, *numbers, complete=reply.complete, money=money)
-    if failure is not None and failure.code is FailureCode.MODEL_UNREACHABLE:
-        return None
-    message = failure.message if failure is not None else "the model returned nothing"
-    return Description(outcome.row_id, "", captioner.options.model, 1, 0, 0, failure=message)
-
-
-def _describe(workspace: Workspace, captioner: CaptionerInUse, caption_work: _Work, calls: Calls, report: Report) -> Spent:
-    """Request and store descriptions, and return the cost. The model is loaded only if there is a request."""
-    requests = iter(caption_work)
-    first = next(requests, None)
-    if first is None:
-        return Spent()
-    total = Spent()
-
-    def write(descriptions: Sequence[Description]) -> None:
-        caption_work.keep(descriptions)
-        add_spent(workspace.store, spent_on(descriptions))
-
-    with Writer(write, every_s=_WRITTEN_EVERY_S) as writer:
-        for outcomes in caption(
-            chain([first], requests),
-            captioner.name,
-            captioner.options,
-            workspace.store.root,
-            workspace.corpus.ray,
-            calls,
-            captioner.prompt.examples,
-        ):
-            descriptions = [
-                description for outcome in outcomes if (description := caption_work.record(outcome)) is not None
-            ]
-            writer.add(descriptions)
-            total += spent_on(descriptions)
-            report(Step.CAPTION, caption_work.answered, max(caption_work.total, caption_work.answered), _in_words(total))
-    if calls.usage.calls > total.calls:  # failed calls cost money too
-        cost_of_failed = cost_of(captioner.options.price, calls.usage) - total
-        add_spent(workspace.store, cost_of_failed)
-        total += cost_of_failed
-    return total
+    def failures(self, sources: Mapping[str, str], run_id: str) -> Iterator[Failure]:
+        """Yield a failure for each document that lacks descriptions, on the first such page."""
+        subject = self._captioner.subject
+        for doc_id in self._documents:
+            targets = self._targets(doc_id)
+            missing = set(self._cache.missing(targets))
+            if not missing:
+                continue
+            unanswered = sorted(missing & self.unanswered.keys())
+            reasons = ["the budget was spent"] if len(unanswered) < len(missing) else []
+            reasons += [self.unanswered[name] for name in unanswered[:1]]
+            count = f"{len(missing)} {subject}s have" if len(missing) > 1 else f"a {subject} has"
+            yield Failure(
+                source=sources[doc_id],
+                doc_id=doc_id,
+                page=min(target.page for name, target in targets.items() if name in missing),
+                step=Step.CAPTION,
+                code=FailureCode.MODEL_UNREACHABLE if unanswered else FailureCode.OVER_BUDGET,
+                message=f"{count} no description yet: {'; '.join(reasons)}; the next refresh continues",
+                run_id=run_id,
+            )
 
 
 def _in_words(spent: Spent) -> str:
@@ -194,28 +199,45 @@ def _in_words(spent: Spent) -> str:
     return f"{tokens}, {spent.money:,.2f}" if spent.money else tokens
 
 
-def _undescribed(
-    workspace: Workspace, captioner: CaptionerInUse, caption_work: _Work, sources: Mapping[str, str], run_id: str
-) -> Iterator[Failure]:
-    """Yield a failure for each document that lacks descriptions, on the first such page."""
-    cache = open_descriptions(workspace.store, captioner.captions.key)
-    for doc_id in caption_work.documents:
-        targets = caption_work.of(doc_id)
-        missing = set(cache.missing(targets))
-        if not missing:
-            continue
-        page = min(target.page for name, target in targets.items() if name in missing)
-        unanswered = sorted(missing & caption_work.unanswered.keys())
-        reasons = ["the budget was spent"] if len(unanswered) < len(missing) else []
-        reasons += [caption_work.unanswered[name] for name in unanswered[:1]]
-        subject = captioner.subject
-        count = f"{len(missing)} {subject}s have" if len(missing) > 1 else f"a {subject} has"
-        yield Failure(
-            source=sources[doc_id],
-            doc_id=doc_id,
-            page=page,
-            step=Step.CAPTION,
-            code=FailureCode.MODEL_UNREACHABLE if unanswered else FailureCode.OVER_BUDGET,
-            message=f"{count} no description yet: {'; '.join(reasons)}; the next refresh continues",
-            run_id=run_id,
-        )
+class Writer(Generic[Record]):
+    """Writes records in a background thread, in intervals; a context manager that writes the rest at its end, even on an error.
+
+    A failed write is tried once more at the end. ``write`` gets the records since its last call; calls don't overlap.
+    """
+
+    def __init__(self, write: Callable[[Sequence[Record]], None], *, every_s: float) -> None:
+        self._write, self._every_s = write, every_s
+        self._pending: list[Record] = []
+        self._lock, self._ends = threading.Lock(), threading.Event()
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ends.set()
+        self._thread.join()
+        self._flush()
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Queue records; raises what an earlier write raised."""
+        if self._failure is not None:
+            raise self._failure
+        with self._lock:
+            self._pending += records
+
+    def _run(self) -> None:
+        while not self._ends.wait(self._every_s):
+            try:
+                self._flush()
+            except Exception as failure:  # noqa: BLE001  raised again by ``add``
+                self._failure = failure
+                return
+
+    def _flush(self) -> None:
+        if records := self._pending[:]:
+            self._write(records)
+            with self._lock:
+                del self._pending[: len(records)]

@@ -1,6 +1,6 @@
 """Keep the earlier document of a source of which pages can't be read any more, such as a half copied file."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from backends.stores.document_files import ParsedDocumentFile, parsed_file
@@ -30,7 +30,11 @@ def keep_earlier(workspace: Workspace, plan: Plan) -> Plan:
     if not changed:
         return plan
     new_ids, old_ids = {successor.doc_id for successor in changed.values()}, {before[source].doc_id for source in changed}
-    lost = _unread_by_document(workspace, plan, new_ids)
+    # The number of unread pages of each document that has any; None where the whole file is broken.
+    notes = read_notes(workspace.store, plan.version, (Stage.PARSE,)).values()
+    broken = {failure.doc_id for note in notes for failure in note.failures if failure.code in BROKEN_FILE}
+    lost: dict[str, int | None] = {doc_id: None for doc_id in new_ids if doc_id in broken}
+    lost |= _unread_pages(workspace, parsed_documents(workspace, new_ids))
     worse = {source: row for source, row in before.items() if source in changed and changed[source].doc_id in lost}
     parsed = _parsed(workspace, plan, worse)
     unread = _unread_pages(workspace, old_ids & parsed)
@@ -48,14 +52,6 @@ def keep_earlier(workspace: Workspace, plan: Plan) -> Plan:
     return plan
 
 
-def _unread_by_document(workspace: Workspace, plan: Plan, doc_ids: Collection[str]) -> dict[str, int | None]:
-    """Return the number of unread pages of those documents that have any; None where the whole file is broken."""
-    notes = read_notes(workspace.store, plan.version, (Stage.PARSE,)).values()
-    broken = {failure.doc_id for note in notes for failure in note.failures if failure.code in BROKEN_FILE}
-    pages: dict[str, int | None] = {doc_id: None for doc_id in doc_ids if doc_id in broken}
-    return pages | _unread_pages(workspace, parsed_documents(workspace, doc_ids))
-
-
 def _unread_pages(workspace: Workspace, doc_ids: Collection[str]) -> dict[str, int]:
     unread = {}
     for doc_id in sorted(doc_ids):
@@ -67,23 +63,18 @@ def _unread_pages(workspace: Workspace, doc_ids: Collection[str]) -> dict[str, i
 
 def _parsed(workspace: Workspace, plan: Plan, rows: Mapping[str, LedgerRow]) -> set[str]:
     """Return the documents of rows that are parsed; those of an earlier release are parsed again from their stored bytes."""
-    parsed = {row.doc_id for row in rows.values()}
-    jobs = [ParseJob(doc_id, source, is_stored=True) for source, doc_id in _unparsed(workspace, rows)]
+    doc_ids = {row.doc_id for row in rows.values()}
+    parsed_ids = set(parsed_documents(workspace, doc_ids))
+    missing = {row.doc_id: source for source, row in rows.items() if row.doc_id not in parsed_ids}
     outcomes = parse_documents(
-        jobs,
+        [ParseJob(doc_id, source, is_stored=True) for doc_id, source in missing.items()],
         source=workspace.source(),
         store_address=workspace.store.root,
         options=workspace.corpus.parse,
         passwords=workspace.passwords(),
         run_id=plan.run_id,
     )
-    return parsed - {outcome.doc_id for outcome in outcomes if outcome.failures}
-
-
-def _unparsed(workspace: Workspace, rows: Mapping[str, LedgerRow]) -> Iterator[tuple[str, str]]:
-    parsed_ids = set(parsed_documents(workspace, {row.doc_id for row in rows.values()}))
-    missing = {row.doc_id: source for source, row in rows.items() if row.doc_id not in parsed_ids}
-    return ((source, doc_id) for doc_id, source in missing.items())
+    return doc_ids - {outcome.doc_id for outcome in outcomes if outcome.failures}
 
 
 def _message(row: LedgerRow, lost: int | None, unread: int) -> str:

@@ -1,13 +1,11 @@
-"""Stage 3: recognise text in pictures, segment page scans, structure and chunk documents, describe and embed rows.
-
-Finished work is never repeated.
-"""
+"""Stage 3: look at pictures, structure and chunk documents, describe and embed rows; finished work is never repeated."""
 
 import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -17,13 +15,11 @@ from backends.stores.objects import existing
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import SpaceVectors, open_vectors, passages
-from pipeline.records.descriptions import add_spent, read_spent
+from pipeline.records.descriptions import add_spent, drawn_cache, read_spent
 from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections_by_id, parsed_documents
 from pipeline.records.expected_calls import vectors_of
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.stages.enrich.captions import describe_targets
-from pipeline.stages.enrich.draw import draw
-from pipeline.stages.enrich.keep import keep
 from pipeline.stages.enrich.readings import keep_earlier
 from ray_jobs.cluster import connected
 from ray_jobs.embed import BATCHES_A_CALL, embed, is_few
@@ -37,9 +33,9 @@ from ray_jobs.enrich import (
     segment,
     structure_all,
 )
-from ray_jobs.outcomes import Outcome, RowFailure
+from ray_jobs.pools import Outcome, RowFailure
 from schemas.base import batched
-from schemas.documents import Recognised, Segmented
+from schemas.documents import DrawnPage, Recognised, Segmented, drawn_page_id
 from schemas.errors import Failure, FailureCode, TransientError, UserError
 from schemas.models import Usage
 from schemas.parquet import rows_of, schema_of, table_of
@@ -51,12 +47,18 @@ from tasks.enriching.spending import Budget, cost_of, maximum_embedding_cost
 from tasks.figures.segment import pictures_to_segment, pictures_with_tables
 from tasks.reading.recognise import pictures_to_recognise
 from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer
+from workers.draw_pages import LIMITS, keep_pictures
 
 ROWS_AT_ONCE = 50_000
 """Rows that are embedded together: some 100 MB of text. Loading a model once for so many is cheap."""
 
 DOCUMENTS_AT_ONCE = 10_000
 """Documents whose pictures are read together: some 10 MB of names."""
+
+DRAWN_AT_ONCE = 64
+"""Documents whose pages are looked up together."""
+
+_SHARD_RECORDS, _SHARD_SECONDS = 256, 20.0
 
 
 def enrich(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
@@ -71,13 +73,16 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     sources = {document.doc_id: document.source for document in reversed(plan.documents)}
     with contextlib.ExitStack() as stack:
         ray = _OnDemand(workspace, stack)
-        counts, failed = _structure(workspace, doc_ids, plan.again, ray, report)
+        structuring = _Structuring(workspace, ray, report)
+        structuring.structure(doc_ids, plan.again)
+        counts, failed = dict(structuring.counts), structuring.failed
         structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
         counts |= draw(workspace, structured, report)
         limits = workspace.corpus.budget
         budget = Budget(limits, limits.corpus, read_spent(workspace.store))
         captioned = describe_targets(workspace, structured, sources, plan.run_id, budget, report)
-        counts["embedded"], paid = _embed(workspace, inherited, structured, sources, budget, ray, report)
+        embedding = _Embedding(workspace, budget, ray, report)
+        embedding.embed(_passages(workspace, inherited, structured, sources))
     failures = [
         Failure(
             source=sources[doc_id],
@@ -93,8 +98,8 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     note = StageNote(
         seconds=time.monotonic() - started,
         failures=[*failures, *captioned.failures],
-        counts=counts | captioned.counts,
-        spent=captioned.spent | paid,
+        counts=counts | {"embedded": embedding.count} | captioned.counts,
+        spent=captioned.spent | embedding.paid,
     )
     return write_note(workspace.store, version, Stage.ENRICH, note)
 
@@ -115,197 +120,251 @@ class _OnDemand:
             self._is_connected = True
 
 
-def _structure(
-    workspace: Workspace, doc_ids: list[str], retried: Collection[str], ray: _OnDemand, report: Report
-) -> tuple[dict[str, int], dict[str, RowFailure]]:
-    """Structure new and retried documents; return counts, and failures by document."""
-    store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
-    files = {doc_id: structured_file(doc_id, keys.structured) for doc_id in doc_ids}
-    stored = existing(store, "structured", files.values())
-    todo = [
-        doc_id for doc_id, file in files.items() if doc_id in retried or file not in stored or not is_finished(store, file)
-    ]
-    recognised = RecordCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
-    segmented = RecordCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))
-    searched = RecordCache(store, f"recognised/{keys.searched_for_tables}", schema_of(Segmented))
-    counts = Counter(recognised=0, over_budget=0, segmented=0, structured=0)
-    failed: dict[str, RowFailure] = {}
-    for start in range(0, len(todo), DOCUMENTS_AT_ONCE):
-        batch = todo[start : start + DOCUMENTS_AT_ONCE]
-        to_recognise, to_segment, to_search, to_compare = _pictures_of(workspace, batch)
-        unfinished: dict[str, tuple[FailureCode, str]] = {}
-        _recognise(workspace, recognised, chain.from_iterable(to_recognise.values()), counts, unfinished, ray, report)
-        faults, scans = _faulty_layers(workspace, to_compare, recognised)
+class _Structuring:
+    """Structures documents, once models have looked at their pictures; with counts, and failures by document."""
+
+    def __init__(self, workspace: Workspace, ray: _OnDemand, report: Report) -> None:
+        self._workspace, self._ray, self._report = workspace, ray, report
+        store, keys = workspace.store, workspace.keys
+        self._recognised = RecordCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
+        self._segmented = RecordCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))
+        self._searched = RecordCache(store, f"recognised/{keys.searched_for_tables}", schema_of(Segmented))
+        self._lexicon = Simplemma()
+        self._unfinished: dict[str, tuple[FailureCode, str]] = {}
+        self.counts = Counter(recognised=0, over_budget=0, segmented=0, structured=0)
+        self.failed: dict[str, RowFailure] = {}
+
+    def structure(self, doc_ids: Sequence[str], retried: Collection[str]) -> None:
+        """Structure new and retried documents."""
+        store = self._workspace.store
+        files = {doc_id: structured_file(doc_id, self._workspace.keys.structured) for doc_id in doc_ids}
+        stored = existing(store, "structured", files.values())
+        todo = [
+            doc_id
+            for doc_id, file in files.items()
+            if doc_id in retried or file not in stored or not is_finished(store, file)
+        ]
+        structured_count = 0
+        for batch in batched(todo, DOCUMENTS_AT_ONCE):
+            for outcomes in self._structured(batch):
+                structured_count += 1
+                self.failed |= {outcome.row_id: outcome.failure for outcome in outcomes if outcome.failure is not None}
+                self._report(Step.STRUCTURE, structured_count, len(todo))
+            for doc_id in batch:
+                store.forget(files[doc_id])
+        self.counts["structured"] = len(todo) - len(self.failed)
+
+    def _structured(self, doc_ids: Sequence[str]) -> Iterator[list[Outcome[bool]]]:
+        """Structure some documents, and yield the outcomes."""
+        corpus, keys = self._workspace.corpus, self._workspace.keys
+        to_recognise, to_segment, to_search, to_compare = self._pictures_of(doc_ids)
+        self._unfinished = {}
+        self._recognise(chain.from_iterable(to_recognise.values()))
+        faults, scans = self._faulty_layers(to_compare)
         if faults:
-            _recognise(workspace, recognised, chain.from_iterable(scans.values()), counts, unfinished, ray, report)
+            self._recognise(chain.from_iterable(scans.values()))
             to_recognise |= {doc_id: to_recognise[doc_id] + pictures for doc_id, pictures in scans.items()}
-            counts.update(layers_replaced=len(faults))
-        for cache, pictures, find in ((segmented, to_segment, segment), (searched, to_search, find_tables)):
-            _segment(workspace, cache, chain.from_iterable(pictures.values()), find, counts, unfinished, ray, report)
+            self.counts.update(layers_replaced=len(faults))
+        for cache, pictures, find in ((self._segmented, to_segment, segment), (self._searched, to_search, find_tables)):
+            self._look(cache, cache.missing(chain.from_iterable(pictures.values())), find, FEW_PAGES, Step.SEGMENT)
         unstructured = (
             Unstructured(
                 doc_id,
-                rows_of(Recognised, recognised.read(to_recognise[doc_id])),
-                rows_of(Segmented, segmented.read(to_segment[doc_id]))
-                + rows_of(Segmented, searched.read(to_search[doc_id])),
+                rows_of(Recognised, self._recognised.read(to_recognise[doc_id])),
+                rows_of(Segmented, self._segmented.read(to_segment[doc_id]))
+                + rows_of(Segmented, self._searched.read(to_search[doc_id])),
                 {
-                    name: unfinished[name]
-                    for pictures in (to_recognise, to_segment, to_search)
-                    for name in pictures[doc_id]
-                    if name in unfinished
+                    name: self._unfinished[name]
+                    for name in chain(to_recognise[doc_id], to_segment[doc_id], to_search[doc_id])
+                    if name in self._unfinished
                 },
                 faults.get(doc_id),
             )
-            for doc_id in batch
+            for doc_id in doc_ids
         )
-        ray(len(batch) > FEW_DOCUMENTS)
-        finished = structure_all(
+        self._ray(len(doc_ids) > FEW_DOCUMENTS)
+        return structure_all(
             unstructured,
-            store_address=store.root,
+            store_address=self._workspace.store.root,
             embeddings=corpus.embeddings,
             chunks=corpus.chunks,
             parse_key=keys.parse,
             structured_key=keys.structured,
             ray=corpus.ray,
         )
-        for structured_count, outcomes in enumerate(finished, start + 1):
-            failed |= {outcome.row_id: outcome.failure for outcome in outcomes if outcome.failure is not None}
-            report(Step.STRUCTURE, structured_count, len(todo))
-        for doc_id in batch:
-            store.forget(files[doc_id])
-    counts["structured"] = len(todo) - len(failed)
-    return dict(counts), failed
 
+    def _parsed(self, doc_id: str) -> ParsedDocumentFile:
+        return ParsedDocumentFile(self._workspace.store, parsed_file(doc_id, self._workspace.keys.parse))
 
-def _pictures_of(workspace: Workspace, doc_ids: Sequence[str]) -> tuple[_Pictures, _Pictures, _Pictures, _Pictures]:
-    """Return for each document the pictures to recognise text in, those to segment, and those to search for tables.
+    def _pictures_of(self, doc_ids: Sequence[str]) -> tuple[_Pictures, _Pictures, _Pictures, _Pictures]:
+        """Return for each document the pictures to recognise text in, those to segment, and those to search for tables.
 
-    The last are those among the first with which a text layer is compared, of the documents that have one.
-    """
-    to_recognise: _Pictures = {}
-    to_segment: _Pictures = {}
-    to_search: _Pictures = {}
-    to_compare: _Pictures = {}
-    lexicon = Simplemma()
-    for doc_id in doc_ids:
-        parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
-        to_recognise[doc_id], to_segment[doc_id], to_search[doc_id] = [], [], []
-        if workspace.recogniser is not None:
-            to_recognise[doc_id] = pictures_to_recognise(parsed.placements, parsed.labelled)
-            if pages := layered_pages(parsed.placements):
-                to_compare[doc_id] = pictures_to_compare(pages, parsed.lines, lexicon)
+        The last are those among the first with which a text layer is compared, of the documents that have one.
+        """
+        reads, segments = self._workspace.recogniser is not None, self._workspace.detector is not None
+        to_recognise: _Pictures = {}
+        to_segment: _Pictures = {}
+        to_search: _Pictures = {}
+        to_compare: _Pictures = {}
+        for doc_id in doc_ids:
+            parsed = self._parsed(doc_id)
+            to_recognise[doc_id] = pictures_to_recognise(parsed.placements, parsed.labelled) if reads else []
+            if reads and (pages := layered_pages(parsed.placements)):
+                to_compare[doc_id] = pictures_to_compare(pages, parsed.lines, self._lexicon)
                 to_recognise[doc_id] += to_compare[doc_id]
-        if workspace.detector is not None:
-            to_segment[doc_id] = pictures_to_segment(parsed.placements)
-            if workspace.recogniser is not None:
-                to_search[doc_id] = pictures_with_tables(parsed.placements)
-    return to_recognise, to_segment, to_search, to_compare
+            to_segment[doc_id] = pictures_to_segment(parsed.placements) if segments else []
+            to_search[doc_id] = pictures_with_tables(parsed.placements) if reads and segments else []
+        return to_recognise, to_segment, to_search, to_compare
 
-
-def _faulty_layers(
-    workspace: Workspace, to_compare: _Pictures, recognised: RecordCache
-) -> tuple[dict[str, str], _Pictures]:
-    """Return why OCR replaces the text layers of documents, and the pictures that are to be read for that."""
-    faults: dict[str, str] = {}
-    scans: _Pictures = {}
-    lexicon = Simplemma()
-    for doc_id, pictures in to_compare.items():
-        lines_by_picture = {
-            recognised_picture.id: recognised_picture.lines
-            for recognised_picture in rows_of(Recognised, recognised.read(pictures))
-        }
-        if lines_by_picture:
-            parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
+    def _faulty_layers(self, to_compare: _Pictures) -> tuple[dict[str, str], _Pictures]:
+        """Return why OCR replaces the text layers of documents, and the pictures that are to be read for that."""
+        faults: dict[str, str] = {}
+        scans: _Pictures = {}
+        for doc_id, pictures in to_compare.items():
+            lines_by_picture = {
+                picture.id: picture.lines for picture in rows_of(Recognised, self._recognised.read(pictures))
+            }
+            if not lines_by_picture:
+                continue
+            parsed = self._parsed(doc_id)
             pages = layered_pages(parsed.placements)
-            fault = reason_to_replace_layer(pages, parsed.lines, lines_by_picture, lexicon)
+            fault = reason_to_replace_layer(pages, parsed.lines, lines_by_picture, self._lexicon)
             if fault is not None:
                 faults[doc_id] = fault
-                scans[doc_id] = sorted(
-                    {placement.figure_id or "" for placement in pages.values()} - lines_by_picture.keys()
-                )
-    return faults, scans
+                scans[doc_id] = sorted({page.figure_id or "" for page in pages.values()} - lines_by_picture.keys())
+        return faults, scans
+
+    def _recognise(self, figure_ids: Iterable[str]) -> None:
+        """Recognise text in new pictures, within the budget."""
+        limit = self._workspace.corpus.budget.ocr_items
+        missing = self._recognised.missing(figure_ids)
+        affordable = missing if limit is None else missing[: limit - self.counts["recognised"]]
+        over_budget = missing[len(affordable) :]
+        self._look(self._recognised, affordable, recognise, FEW_PICTURES, Step.RECOGNISE)
+        self._unfinished |= dict.fromkeys(over_budget, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
+        self.counts.update(over_budget=len(over_budget))
+
+    def _look(
+        self,
+        cache: RecordCache,
+        missing: Sequence[str],
+        model: Callable[..., Iterator[list[Any]]],
+        few: int,
+        step: Literal[Step.RECOGNISE, Step.SEGMENT],
+    ) -> None:
+        """Have a model look at pictures, and keep its records; those without a record are unfinished, with the reason."""
+        corpus, crash_messages = self._workspace.corpus, dict[str, str]()
+        noun, count, consequence = _LOOKS[step]
+        if missing:
+            self._ray(len(missing) > few)
+            batches = model(missing, corpus.captions, self._workspace.store.root, corpus.ray, crash_messages)
+            keep(cache, (table_of(noun, batch) for batch in batches), step, len(missing), self._report, self.counts[count])
+        self._unfinished |= {
+            name: (FailureCode.MODEL_CRASHED, f"{consequence}: {message}") for name, message in crash_messages.items()
+        }
+        self.counts[count] += len(missing) - len(crash_messages)
 
 
-def _recognise(
-    workspace: Workspace,
-    cache: RecordCache,
-    figure_ids: Iterable[str],
-    counts: Counter[str],
-    unfinished: dict[str, tuple[FailureCode, str]],
-    ray: _OnDemand,
-    report: Report,
-) -> None:
-    """Recognise text in new pictures, within the budget; add to ``counts``, and pictures without a result to ``unfinished``."""
-    corpus, before = workspace.corpus, counts["recognised"]
-    missing = cache.missing(figure_ids)
-    max_items = corpus.budget.ocr_items
-    affordable = missing if max_items is None else missing[: max_items - before]
-    over_budget = missing[len(affordable) :]
-    crash_messages: dict[str, str] = {}
-    if affordable:
-        ray(len(affordable) > FEW_PICTURES)
-        recognised_batches = recognise(affordable, corpus.captions, workspace.store.root, corpus.ray, crash_messages)
-        tables = (table_of(Recognised, batch) for batch in recognised_batches)
-        keep(cache, tables, Step.RECOGNISE, len(affordable), report, before)
-    unfinished |= dict.fromkeys(over_budget, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
-    unfinished |= _crash_reasons(crash_messages, "words of a figure were not read")
-    counts.update(recognised=len(affordable) - len(crash_messages), over_budget=len(over_budget))
-
+_LOOKS = {
+    Step.RECOGNISE: (Recognised, "recognised", "words of a figure were not read"),
+    Step.SEGMENT: (Segmented, "segmented", "a picture was not segmented"),
+}
+"""What a model that looks at pictures makes, the count of the note, and what a crash of it means."""
 
 _OVER_BUDGET = "words of a figure are not read yet: budget.ocr_items was spent; the next refresh continues"
 
 
-def _crash_reasons(crash_messages: Mapping[str, str], consequence: str) -> dict[str, tuple[FailureCode, str]]:
-    return {name: (FailureCode.MODEL_CRASHED, f"{consequence}: {message}") for name, message in crash_messages.items()}
+def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict[str, int]:
+    """Draw the missing pages of structured documents on this machine, where pages have rows; return counts.
 
-
-def _segment(
-    workspace: Workspace,
-    cache: RecordCache,
-    figure_ids: Iterable[str],
-    find: Callable[..., Iterator[list[Segmented]]],
-    counts: Counter[str],
-    unfinished: dict[str, tuple[FailureCode, str]],
-    ray: _OnDemand,
-    report: Report,
-) -> None:
-    """Segment new pictures of pages, or find tables in others; as ``_recognise``, without a budget."""
-    corpus, before = workspace.corpus, counts["segmented"]
-    missing = cache.missing(figure_ids)
-    crash_messages: dict[str, str] = {}
-    if missing:
-        ray(len(missing) > FEW_PAGES)
-        cuts = find(missing, corpus.captions, workspace.store.root, corpus.ray, crash_messages)
-        keep(cache, (table_of(Segmented, batch) for batch in cuts), Step.SEGMENT, len(missing), report, before)
-    unfinished |= _crash_reasons(crash_messages, "a picture was not segmented")
-    counts.update(segmented=len(missing) - len(crash_messages))
-
-
-def _embed(
-    workspace: Workspace,
-    inherited: Inherited,
-    doc_ids: list[str],
-    sources: Mapping[str, str],
-    budget: Budget,
-    ray: _OnDemand,
-    report: Report,
-) -> tuple[int, dict[str, Spent]]:
-    """Embed what has no vector yet, some rows at a time, space by space.
-
-    Returns the number of vectors, and the cost of those that endpoints made, by ``expected_embeddings``' names. Raises
-    ``UserError`` where the budget doesn't hold the calls of an endpoint; what it held is kept.
+    A page that can't be drawn has no row; that is recorded and not tried again.
     """
-    spaces = open_vectors(workspace.store, workspace.spaces)
-    rows = _passages(workspace, inherited, doc_ids, sources)
-    vector_count, paid = 0, dict[str, Spent]()
-    for group in batched(rows, ROWS_AT_ONCE):
-        for vectors in spaces:
-            count, spent = _embed_in(workspace, vectors, group, vector_count, budget, ray, report)
-            vector_count += count
-            if spent.calls:
-                name = vectors_of(vectors.space)
-                paid[name] = paid.get(name, Spent()) + spent
-    return vector_count, paid
+    store, parse_key = workspace.store, workspace.keys.parse
+    cache = drawn_cache(workspace)
+    if cache is None:
+        return {}
+    limits = LIMITS.model_copy(update={"workers": workspace.corpus.parse.workers})
+    drawn_count = 0
+    for group in batched(documents, DRAWN_AT_ONCE):
+        pages = {
+            drawn_page_id(doc_id, page.page): (doc_id, page.page)
+            for doc_id in group
+            for page in ParsedDocumentFile(store, parsed_file(doc_id, parse_key)).pages
+        }
+        if missing := [pages[name] for name in cache.missing(pages)]:
+            drawn = keep_pictures(missing, store_address=store.root, limits=limits, passwords=workspace.passwords())
+            tables = (table_of(DrawnPage, [page]) for page in drawn)
+            keep(cache, tables, Step.DRAW, len(missing), report, drawn_count)
+            drawn_count += len(missing)
+    return {"drawn": drawn_count}
+
+
+class _Embedding:
+    """Embeds what has no vector yet; ``paid`` is the cost of endpoints' vectors, by ``expected_embeddings``' names."""
+
+    def __init__(self, workspace: Workspace, budget: Budget, ray: _OnDemand, report: Report) -> None:
+        self._workspace, self._budget, self._ray, self._report = workspace, budget, ray, report
+        self.count, self.paid = 0, dict[str, Spent]()
+
+    def embed(self, rows: Iterable[RowText]) -> None:
+        """Embed rows, some at a time, space by space; raises ``UserError`` where the budget doesn't hold an endpoint's calls."""
+        spaces = open_vectors(self._workspace.store, self._workspace.spaces)
+        for group in batched(rows, ROWS_AT_ONCE):
+            for vectors in spaces:
+                self._embed_in(vectors, group)
+
+    def _embed_in(self, vectors: SpaceVectors, rows: Sequence[RowText]) -> None:
+        corpus, space, cache = self._workspace.corpus, vectors.space, vectors.cache
+        contents = vectors.contents(rows)
+        missing = cache.missing(contents)
+        if not missing:
+            return
+        self._ray(not is_few(space, len(missing), corpus.embeddings, corpus.ray))
+        failures: list[RowFailure] = []
+
+        def tables() -> Iterator[pa.Table]:
+            for outcomes in self._vectors(space, missing, contents):
+                failures.extend(outcome.failure for outcome in outcomes if outcome.failure is not None)
+                yield vectors.records({made.row_id: made.value for made in outcomes if made.value is not None})
+
+        keep(cache, tables(), Step.EMBED, len(missing), self._report, self.count)
+        if failures:
+            raise TransientError(
+                f"{len(failures)} rows have no vector {space.name} ({failures[0].message}); "
+                "refresh again: the others are kept"
+            )
+        self.count += len(missing)
+
+    def _vectors(
+        self, space: Space, missing: Sequence[str], contents: Mapping[str, EmbeddingInput]
+    ) -> Iterator[list[Outcome[Vector]]]:
+        """Yield vectors as ``embed`` does; calls of an endpoint are held to the budget."""
+        store, corpus = self._workspace.store, self._workspace.corpus
+        endpoint = space.endpoint(corpus.embeddings)
+        if endpoint is None:
+            yield from embed(missing, contents, space, corpus.embeddings, store.root, corpus.ray, Usage())
+            return
+        add_spent(store, Spent())  # a count that is new begins with the cost of stored replies, and of nothing else
+        batch, embedded_count = space.pool(corpus.embeddings).batch, 0
+        for batch_names in batched(missing, batch * BATCHES_A_CALL):
+            characters = sum(len(contents[name].text or "") for name in batch_names)
+            maximum_cost = maximum_embedding_cost(endpoint.price, characters, endpoint.calls(len(batch_names), batch))
+            if not self._budget.reserve(maximum_cost):
+                raise UserError(
+                    f"budget: it doesn't hold the calls of {space.option}: {len(missing) - embedded_count} rows have no "
+                    f"vector {space.name} yet; raise it and refresh again: the others are kept"
+                )
+            usage = Usage()
+            try:
+                yield from embed(batch_names, contents, space, corpus.embeddings, store.root, corpus.ray, usage)
+            finally:
+                spent = cost_of(endpoint.price, usage)
+                self._budget.settle(maximum_cost, spent)
+                add_spent(store, spent)
+                if spent.calls:
+                    name = vectors_of(space)
+                    self.paid[name] = self.paid.get(name, Spent()) + spent
+            embedded_count += len(batch_names)
 
 
 def _passages(
@@ -318,70 +377,19 @@ def _passages(
         yield from passages(earlier.evidence)
 
 
-def _embed_in(
-    workspace: Workspace,
-    vectors: SpaceVectors,
-    rows: Sequence[RowText],
-    before: int,
-    budget: Budget,
-    ray: _OnDemand,
-    report: Report,
-) -> tuple[int, Spent]:
-    """Embed the rows that lack a vector in a space; return their number and cost. ``before`` were embedded earlier."""
-    corpus, space = workspace.corpus, vectors.space
-    contents, cache = vectors.contents(rows), vectors.cache
-    missing = cache.missing(contents)
-    paid: list[Spent] = []
-    if missing:
-        ray(not is_few(space, len(missing), corpus.embeddings, corpus.ray))
-        batches = _vectors(workspace, space, missing, contents, budget, paid)
-        row_failures: list[RowFailure] = []
-        tables = (_records(outcomes, vectors, row_failures) for outcomes in batches)
-        keep(cache, tables, Step.EMBED, len(missing), report, before)
-        if row_failures:
-            raise TransientError(
-                f"{len(row_failures)} rows have no vector {space.name} ({row_failures[0].message}); "
-                "refresh again: the others are kept"
-            )
-    return len(missing), sum(paid, Spent())
-
-
-def _vectors(
-    workspace: Workspace,
-    space: Space,
-    missing: Sequence[str],
-    contents: Mapping[str, EmbeddingInput],
-    budget: Budget,
-    paid: list[Spent],
-) -> Iterator[list[Outcome[Vector]]]:
-    """Yield vectors as ``embed`` does; calls of an endpoint are held to the budget, and their cost is added to ``paid``."""
-    store, corpus = workspace.store, workspace.corpus
-    endpoint = space.endpoint(corpus.embeddings)
-    if endpoint is None:
-        yield from embed(missing, contents, space, corpus.embeddings, store.root, corpus.ray, Usage())
-        return
-    add_spent(store, Spent())  # a count that is new begins with the cost of stored replies, and of nothing else
-    batch, embedded_count = space.pool(corpus.embeddings).batch, 0
-    for batch_names in batched(missing, batch * BATCHES_A_CALL):
-        characters = sum(len(contents[name].text or "") for name in batch_names)
-        maximum_cost = maximum_embedding_cost(endpoint.price, characters, endpoint.calls(len(batch_names), batch))
-        if not budget.reserve(maximum_cost):
-            raise UserError(
-                f"budget: it doesn't hold the calls of {space.option}: {len(missing) - embedded_count} rows have no vector "
-                f"{space.name} yet; raise it and refresh again: the others are kept"
-            )
-        usage = Usage()
-        try:
-            yield from embed(batch_names, contents, space, corpus.embeddings, store.root, corpus.ray, usage)
-        finally:
-            spent = cost_of(endpoint.price, usage)
-            budget.settle(maximum_cost, spent)
-            paid.append(spent)
-            add_spent(store, spent)
-        embedded_count += len(batch_names)
-
-
-def _records(outcomes: Sequence[Outcome[Vector]], vectors: SpaceVectors, row_failures: list[RowFailure]) -> pa.Table:
-    """Return vectors as records; failures are added to ``row_failures``."""
-    row_failures += [outcome.failure for outcome in outcomes if outcome.failure is not None]
-    return vectors.records({outcome.row_id: outcome.value for outcome in outcomes if outcome.value is not None})
+def keep(cache: RecordCache, batches: Iterable[pa.Table], step: str, total: int, report: Report, before: int = 0) -> None:
+    """Write records as shards while they come, so that a killed job loses only seconds of work, then join small shards."""
+    report(step, before, before + total)
+    pending = cache.schema.empty_table()
+    record_count, since = 0, time.monotonic()
+    try:
+        for records in batches:
+            pending = pa.concat_tables([pending, records])
+            record_count += records.num_rows
+            report(step, before + record_count, before + total)
+            if pending.num_rows >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
+                cache.append(pending)
+                pending, since = cache.schema.empty_table(), time.monotonic()
+    finally:
+        cache.append(pending)
+    cache.compact()

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from backends.stores.checksums import sealed, unsealed
+from backends.stores.objects import sealed, unsealed
 from schemas.ids import figure_id, sha256
 from schemas.parquet import from_parquet, to_parquet
 

@@ -10,12 +10,12 @@ import pytest
 from backends.stores.object_store import FolderStore
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.differences import difference
-from pipeline.records.evidence import DocumentRows, evidence_parts, read_placements, row_files, version_rows
+from pipeline.records.evidence import DocumentRows, evidence_parts, read_placements, row_files
 from pipeline.records.row_parts import (
     Facts,
-    by_document,
     new_rows,
     read_documents,
+    read_part_rows,
     read_parts,
     write_version_rows,
 )
@@ -93,12 +93,7 @@ def test_rows_of_an_earlier_release_come_document_by_document(store: ObjectStore
     for kind, table in (("evidence", _evidence({"a": 3, "b": 4})), ("placements", _placements({"a": 5, "c": 1}))):
         store.replace(version_file(VERSION, f"{kind}/rows-00001.parquet"), to_parquet(table.slice(0, 4)))
         store.replace(version_file(VERSION, f"{kind}/rows-00002-of-00002.parquet"), to_parquet(table.slice(4)))
-    counts = [
-        (doc_id, rows.evidence.num_rows, rows.placements.num_rows)
-        for some in version_rows(store, VERSION)
-        for doc_id, rows in by_document(some)
-    ]
-    assert counts == [("a", 3, 5), ("b", 4, 0), ("c", 0, 1)]
+    assert (read_evidence(store, VERSION).num_rows, read_placements(store, VERSION).num_rows) == (7, 6)
     assert {doc_id: DocumentRows(store, VERSION).of(doc_id).num_rows for doc_id in "abc"} == {"a": 3, "b": 4, "c": 0}
 
 
@@ -115,7 +110,9 @@ def test_rows_come_document_by_document_each_whole_with_its_placements(store: Ob
     placed = {"a": 2, "c": 11, "d": 1}
     write_version(store, VERSION, _evidence(counts), _placements(placed))
     seen: list[str] = []
-    for rows in version_rows(store, VERSION):
+    parts = read_parts(store, VERSION)
+    assert parts is not None
+    for rows in (read_part_rows(store, part) for part in parts.parts):
         evidence, placements = (
             [str(doc_id) for doc_id in table.column("doc_id").to_pylist()] for table in (rows.evidence, rows.placements)
         )

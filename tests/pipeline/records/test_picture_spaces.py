@@ -1,6 +1,5 @@
 """Spaces of pictures: a corpus file names their models, and the same refresh embeds, checks, builds and searches them."""
 
-import dataclasses
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,8 +15,7 @@ from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.cache import RecordCache
-from pipeline.records.collection import VectorJoin, open_vectors, passages
+from pipeline.records.collection import SpaceVectors, VectorJoin, open_vectors, passages
 from pipeline.records.notes import read_notes
 from pipeline.run import refresh
 from schemas.errors import ContractError, RequestError, UserError
@@ -307,16 +305,11 @@ def test_vectors_are_joined_to_their_rows_whatever_the_order_of_the_cache(
     assert join.norms() == pytest.approx(np.ones(len(rows)), abs=1e-5)
 
 
-def test_of_many_vectors_the_length_furthest_from_one_is_judged(
-    made_once: tuple[Workspace, RefreshResult], tmp_path: Path, tables: TemporaryTables
-) -> None:
-    workspace, _ = made_once
-    late = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is LATE)
-    cache = RecordCache(open_store(str(tmp_path / "store")), "vectors", late.cache.schema)
-    kept = dataclasses.replace(late, cache=cache)
+def test_of_many_vectors_the_length_furthest_from_one_is_judged(tmp_path: Path, tables: TemporaryTables) -> None:
+    kept = SpaceVectors(open_store(str(tmp_path / "store")), LATE, "key", LATE_DIMENSION)
     rows = [RowText("figure", "", [], "", figure_id=name) for name in ("long", "short", "none", "well")]
     unit = np.eye(3, LATE_DIMENSION, dtype=np.float32)
-    cache.append(
+    kept.cache.append(
         kept.records({"well": unit, "none": unit * np.nan, "short": unit * 0.5, "long": np.vstack([unit, 2 * unit])})
     )
     join = VectorJoin(tables, kept)

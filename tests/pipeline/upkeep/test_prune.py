@@ -9,8 +9,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.lease import acquire
 from pipeline.run import refresh
-from pipeline.upkeep.prune import prune
-from pipeline.upkeep.retain import sweep
+from pipeline.upkeep.prune import prune, sweep
 from schemas.errors import TransientError
 from schemas.evidence import EVIDENCE
 from schemas.ids import sha256

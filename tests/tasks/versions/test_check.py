@@ -366,34 +366,19 @@ class TestOneFigureANumber:
 
 
 class TestFiguresAreTheirNames:
-    @pytest.mark.parametrize(("kind", "mode"), [("PNG", "RGB"), ("PNG", "P"), ("BMP", "RGB")])
-    def test_holds_for_any_faithful_encoding(self, kind: str, mode: str) -> None:
-        stored = {RED: png("red", kind, mode), BLUE: png("blue", kind, mode)}
-        gate = figures_are_their_names(PLACED, stored.__getitem__, NAMES).gate
+    def test_holds(self) -> None:
+        gate = figures_are_their_names(PLACED, {RED: None, BLUE: None}, NAMES).gate
         assert (gate.passed, gate.message) == (True, "2 of 2 figures decoded, the others were before")
 
     def test_does_not_look_again_at_what_was_verified(self) -> None:
-        stored = {RED: png("red")}
         both = [placement(BLUE, "00000002"), placement(BLUE, "00000002", OTHER)]
         placed = placements(placement(RED, "00000001"), *both)
-        assert figures_are_their_names(placed, stored.__getitem__, NAMES, verified={OTHER}).gate.passed
+        assert figures_are_their_names(placed, {RED: None}, NAMES, verified={OTHER}).gate.passed
 
-    @pytest.mark.parametrize(
-        ("stored", "message"),
-        [(png("red"), "has other pixels"), (b"junk", "can't be decoded"), (png("blue")[:40], "can't be decoded")],
-    )
-    def test_fails(self, stored: bytes, message: str) -> None:
-        gate = figures_are_their_names(placements(placement(BLUE, "00000002")), lambda _name: stored, NAMES).gate
+    def test_fails(self) -> None:
+        gate = figures_are_their_names(placements(placement(BLUE, "00000002")), {BLUE: "is not stored"}, NAMES).gate
         assert (gate.passed, gate.value) == (False, 1)
         assert gate.message.startswith("a.pdf: ")
-        assert message in gate.message
-
-    def test_fails_where_nothing_is_stored(self) -> None:
-        def load(name: str) -> bytes:
-            raise FileNotFoundError(name)
-
-        gate = figures_are_their_names(PLACED, load, NAMES).gate
-        assert (gate.passed, gate.value) == (False, 2)
         assert "is not stored" in gate.message
 
 

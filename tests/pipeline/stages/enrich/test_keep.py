@@ -8,7 +8,8 @@ import pytest
 
 from backends.stores.object_store import open_store
 from pipeline.records.cache import RecordCache
-from pipeline.stages.enrich.keep import Writer, keep
+from pipeline.stages.enrich.captions import Writer
+from pipeline.stages.enrich.stage import keep
 from schemas.stages import silent
 from tests.waiting import wait_for
 

@@ -17,20 +17,7 @@ from cli.documents import export, parse
 from cli.questions import ask, presets, search
 from cli.serve import key, mcp, serve
 from cli.terminal import say
-from cli.versions import (
-    REFUSED,
-    diff,
-    forget,
-    mirror,
-    plan,
-    prune,
-    publish,
-    quarantine,
-    refresh,
-    rollback,
-    step,
-    versions,
-)
+from cli.versions import REFUSED, diff, forget, mirror, plan, prune, publish, quarantine, refresh, rollback, step, versions
 from schemas.base import RELEASE, extensions
 from schemas.errors import BadInputError, GateError, InsetError, UserError
 from workers.garbage import INFREQUENT

@@ -32,12 +32,7 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 from pipeline.published.corpus import PublishedCorpus
 from query_service import agents, browse, errors, questions, telemetry
 from query_service.access import CORS, Access, AccessControl, check_k
-from query_service.admission import (
-    DEADLINE_S,
-    Admission,
-    Cost,
-    unless_disconnected,
-)
+from query_service.admission import DEADLINE_S, Admission, Cost, unless_disconnected
 from query_service.errors import one_line
 from query_service.guard import LOOPBACK, REFERENCE_POLICY, Guard, TrustedHosts
 from query_service.requests import (

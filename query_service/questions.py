@@ -14,14 +14,7 @@ from query_service.access import check_k
 from query_service.admission import ANSWER_DEADLINES, Cost, cost_of_answer, late, query_with_cost
 from query_service.browse import linked_json, with_links
 from query_service.errors import ClientGoneError, Problem, problem_of
-from query_service.requests import (
-    QUESTION_ERRORS,
-    AnswerRequest,
-    Corpus,
-    QuestionRoute,
-    SearchRequest,
-    admission_of,
-)
+from query_service.requests import QUESTION_ERRORS, AnswerRequest, Corpus, QuestionRoute, SearchRequest, admission_of
 from query_service.stream import EVENT, as_json, as_server_sent, events_of
 from query_service.telemetry import describe, metrics_of
 from schemas.answers import AnswerFinished, AnswerResult

@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, ValidationError
 
 from backends.models.devices import Outcome, words_of
-from backends.models.endpoint_calls import (
-    UNKNOWN_PARAMETER,
-    Clock,
-    EndpointCalls,
-    Parameters,
-    Tokens,
-    message_of,
-)
+from backends.models.endpoint_calls import UNKNOWN_PARAMETER, Clock, EndpointCalls, Parameters, Tokens, message_of
 from backends.models.files import check_extra
 from backends.models.pictures import content_parts
 from schemas.corpus.models import EndpointOptions, ModelCaptioner, ModelConfig

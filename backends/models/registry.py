@@ -14,13 +14,7 @@ from schemas.errors import UserError
 from schemas.models import DIMENSION, MINILM, MULTILINGUAL, NONE, Embeds, Model, ModelName, TextModel
 
 if TYPE_CHECKING:
-    from schemas.ports import (
-        LanguageModel,
-        LateEmbedder,
-        LayoutDetector,
-        PassageScorer,
-        Recogniser,
-    )
+    from schemas.ports import LanguageModel, LateEmbedder, LayoutDetector, PassageScorer, Recogniser
     from schemas.versions import ModelCard
 
 Offered = TypeVar("Offered", bound=Model[Any])

@@ -349,11 +349,15 @@ class OpenVersion:
     @functools.cached_property
     def reading_order(self) -> Callable[[str], list[RowPosition]]:
         """Returns the rows of a document in reading order."""
-        return functools.lru_cache(DOCUMENTS_KEPT)(self._reading_order)
 
-    def _reading_order(self, doc_id: str) -> list[RowPosition]:
-        rows = self.document_rows.of(doc_id, ["evidence_id", "modality", "section_path", "page"]).to_pylist()
-        return [RowPosition(row["evidence_id"], row["modality"], tuple(row["section_path"]), row["page"]) for row in rows]
+        @functools.lru_cache(DOCUMENTS_KEPT)
+        def positions(doc_id: str) -> list[RowPosition]:
+            rows = self.document_rows.of(doc_id, ["evidence_id", "modality", "section_path", "page"]).to_pylist()
+            return [
+                RowPosition(row["evidence_id"], row["modality"], tuple(row["section_path"]), row["page"]) for row in rows
+            ]
+
+        return positions
 
     def tags(self, doc_ids: Iterable[str]) -> dict[str, str]:
         """Return the tags of documents' figures, by figure id: that of the first placement."""

@@ -8,13 +8,13 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from itertools import islice
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from schemas.base import batched
 from schemas.documents import BBOX
 from schemas.geometry import BBox
 
@@ -116,10 +116,8 @@ class Rows(Sequence[T]):
     @classmethod
     def of(cls, noun: type[T], rows: Iterable[T]) -> "Rows[T]":
         """Take in rows one after another."""
-        coming, tables = iter(rows), [table_of(noun, [])]
-        while some := list(islice(coming, _ROWS_AT_ONCE)):
-            tables.append(table_of(noun, some))
-        return cls(noun, pa.concat_tables(tables))
+        tables = (table_of(noun, some) for some in batched(rows, _ROWS_AT_ONCE))
+        return cls(noun, pa.concat_tables([table_of(noun, []), *tables]))
 
     def __len__(self) -> int:
         return self.table.num_rows

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -64,10 +65,10 @@ def _beside_label(value: Line, lines: Sequence[Line]) -> Line:
 def _values(page: "pymupdf.Page", number: int, block: int) -> Iterator[Line]:
     import pymupdf
 
-    for field in page.widgets() or ():
-        kind, value = field.field_type, str(field.field_value or "")
+    for widget in page.widgets() or ():
+        kind, value = widget.field_type, str(widget.field_value or "")
         if kind in (pymupdf.PDF_WIDGET_TYPE_CHECKBOX, pymupdf.PDF_WIDGET_TYPE_RADIOBUTTON):
-            is_on = value not in ("", "Off") and value == str(field.on_state())
+            is_on = value not in ("", "Off") and value == str(widget.on_state())
             is_radio = kind == pymupdf.PDF_WIDGET_TYPE_RADIOBUTTON
             text = ("◉" if is_on else "○") if is_radio else ("☑" if is_on else "☐")
         elif kind in (pymupdf.PDF_WIDGET_TYPE_TEXT, pymupdf.PDF_WIDGET_TYPE_COMBOBOX, pymupdf.PDF_WIDGET_TYPE_LISTBOX):
@@ -75,8 +76,8 @@ def _values(page: "pymupdf.Page", number: int, block: int) -> Iterator[Line]:
         else:
             continue
         if text:
-            size = float(field.text_fontsize or SIZE_PT)
-            yield Line(number, block, BBox(*field.rect).rounded(), escape(text), size, bold=False)
+            size = float(widget.text_fontsize or SIZE_PT)
+            yield Line(number, block, BBox(*widget.rect).rounded(), escape(text), size, bold=False)
             block += 1
 
 
@@ -99,35 +100,27 @@ def read_page(pdf: "pymupdf.Document", number: int) -> "MuPdfPage":
         drawn = max(box.width, box.height) <= MAX_SIDE_PT
         paths = [*page.get_cdrawings(extended=True), *_rectangles([*painted.values()], box, listing)] if drawn else []
     marks, frames = marks_of(paths, box)
-    return MuPdfPage(number, box, rotation, lines, images, marks, frames, listing, page)
+    handles = [handle for _, handle in images]
+    return MuPdfPage(
+        number, box, rotation, lines, tuple(image for image, _ in images), marks, frames, handles, listing, page
+    )
 
 
+@dataclass(eq=False)
 class MuPdfPage:
     """Implements ``PdfPage``; keeps the page's display list."""
 
-    def __init__(
-        self,
-        number: int,
-        box: BBox,
-        rotation: int,
-        lines: Sequence[PageLine],
-        images: Sequence[tuple[Image, Any]],
-        marks: tuple[Mark, ...],
-        frames: tuple[BBox, ...],
-        listing: "pymupdf.DisplayList",
-        page: "pymupdf.Page",
-    ) -> None:
-        self.number = number
-        self.box = box
-        self.rotation = rotation
-        self.lines = lines
-        self.images = tuple(image for image, _ in images)
-        self.marks = marks
-        self.frames = frames
-        self._handles = [handle for _, handle in images]
-        self._listing = listing
-        self._page = page
-        self._letters: dict[Line, Letters | None] = {}
+    number: int
+    box: BBox
+    rotation: int
+    lines: Sequence[PageLine]
+    images: tuple[Image, ...]
+    marks: tuple[Mark, ...]
+    frames: tuple[BBox, ...]
+    _handles: Sequence[Any]
+    _listing: "pymupdf.DisplayList"
+    _page: "pymupdf.Page"
+    _letters: dict[Line, Letters | None] = field(default_factory=dict)
 
     def regions(self) -> list[PageRegion] | None:
         """Return the blocks that a layout model sees; see the port."""

@@ -37,9 +37,9 @@ class Signals(NamedTuple):
     """What speaks for a figure, each 0 to 1 but for ``page_fit``, which is at most 0.
 
     ``cosine``: of question and figure's text. ``caption``: share of the question's words in the caption, weighted by rarity.
-    ``page_fit``: best score of a sentence on its page, less the best of all. ``size``: side of a square as large as the figure,
-    by that of a page. ``label``: whether the question names its number. ``rank``: 1 / (1 + rank of its page). ``asked``: whether
-    the question speaks of pictures or of what charts show.
+    ``page_fit``: best score of a sentence on its page, less the best of all. ``size``: side of a square as large, by that of a
+    page. ``label``: the question names its number. ``rank``: 1 / (1 + rank of its page). ``asked``: the question speaks of
+    pictures or of what charts show.
     """
 
     cosine: float

@@ -52,19 +52,9 @@ def extract(
 
     The passage with the best sentence comes first, in reading order: the sentences that answer are marked and unfolded with their
     list, short paragraph, code or figure; the rest is folded. Further passages are unfolded if they add a sentence that scores
-    about as well.
-
-    Args:
-        question: Its words.
-        passages: What may be shown, by rank.
-        candidates: Their candidates.
-        candidate_scores: A score for each candidate.
-        template: How tags are written.
-        corpus: Name of the corpus, for links.
-        version: Name of the version.
-        max_passages: Passages that are shown at most, those of figures asked for apart.
-        tags: Tags of figures that are mentioned and stand elsewhere, by figure id.
-        figures: Figures that the question may ask for, with their probabilities, best first.
+    about as well. ``passages`` are by rank, at most ``max_passages`` of them and those of figures asked for are shown; ``tags``
+    are of figures that are mentioned and stand elsewhere, by id; ``figures`` may be asked for, best first, each with a
+    probability.
     """
     best: dict[int, list[tuple[float, Candidate]]] = {}
     for score, candidate in zip(candidate_scores, candidates, strict=True):

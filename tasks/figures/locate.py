@@ -18,7 +18,6 @@ from tasks.figures.backgrounds import (
     without_bleed,
     without_paragraphs,
 )
-from tasks.figures.charts import has_bars, join_bars
 from tasks.figures.overlays import JOIN_PT, join_marks, join_overlays, join_panels, merge_overlapping, one_picture
 from tasks.figures.parts import (
     CHART_GAP_PT,
@@ -31,7 +30,7 @@ from tasks.figures.parts import (
     mostly_within,
     near,
 )
-from tasks.figures.ruled_tables import has_stripes, is_table, ruled_table
+from tasks.figures.ruled_tables import has_bars, has_stripes, is_table, join_bars, ruled_table
 
 LEAST_CLIP_PT = 25.0
 """Minimum side of a clip of a graphic. Of 2,191 pages 4 change at 16.8 (icons of a menu join), 59 at 37.5 (symbols of warnings

@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
-from itertools import takewhile
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import chain, takewhile
 from statistics import median
 from typing import NamedTuple
 
@@ -184,7 +184,7 @@ class Headings:
             upward[line.page] += len(line.text) if _runs_upward(line) else -len(line.text)
         # A stamp along the edge of the page isn't a heading, whatever its size.
         level = [block for block in blocks.values() if _runs_upward(block[0]) == (upward[block[0].page] > 0)]
-        styles = _heading_styles(level, _body_style(level))
+        styles = _heading_styles(level)
         return [(head, _style(block) in styles) for block in level if (head := self._head(block, styles))]
 
     def _with_numbers_apart(self, heads: Sequence[Sequence[Line]]) -> list[Sequence[Line]]:
@@ -279,25 +279,24 @@ class _Kind(NamedTuple):
     style: _Style | None
 
 
-def _style(lines: Sequence[Line]) -> _Style | None:
-    """Return the style of nearly all letters of lines; None if they have several."""
+def _letters_by_style(lines: Iterable[Line]) -> Counter[_Style]:
     letters: Counter[_Style] = Counter()
     for line in lines:
         letters[_Style(line.font, round(line.size, 1))] += len(line.text.strip())
+    return letters
+
+
+def _style(lines: Sequence[Line]) -> _Style | None:
+    """Return the style of nearly all letters of lines; None if they have several."""
+    letters = _letters_by_style(lines)
     style, count = letters.most_common(1)[0]
     return style if style.font and count >= ONE_STYLE_SHARE * letters.total() else None
 
 
-def _body_style(blocks: Sequence[Sequence[Line]]) -> _Style | None:
-    letters: Counter[_Style] = Counter()
-    for block in blocks:
-        for line in block:
-            letters[_Style(line.font, round(line.size, 1))] += len(line.text)
-    return letters.most_common(1)[0][0] if letters else None
-
-
-def _heading_styles(blocks: Sequence[Sequence[Line]], body: _Style | None) -> frozenset[_Style]:
-    """Return the styles in which most short blocks are headings by the layout model."""
+def _heading_styles(blocks: Sequence[Sequence[Line]]) -> frozenset[_Style]:
+    """Return the styles in which most short blocks are headings by the layout model; never that of most letters."""
+    letters = _letters_by_style(chain.from_iterable(blocks))
+    body = letters.most_common(1)[0][0] if letters else None
     labelled: Counter[_Style] = Counter()
     short: Counter[_Style] = Counter()
     for block in blocks:

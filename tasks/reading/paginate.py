@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from schemas.documents import Figure, Kind, Line, ParsedDocument, Placement
+from schemas.documents import Figure, Kind, ParsedDocument, Placement
 from schemas.parquet import required
 from schemas.tags import restore
 
@@ -58,8 +60,6 @@ DROPS = pa.schema(
 )
 """Every picture that was left out, with the reason."""
 
-_OnPage = TypeVar("_OnPage", Line, Placement)
-
 
 @dataclass(frozen=True)
 class Paginated:
@@ -93,8 +93,8 @@ def paginate(
     """
     figures = {figure.figure_id: figure for figure in document.figures}
     title = " - ".join(filter(None, (restore(document.title), subject)))
-    lines = _by_page(document.lines)
-    placed = _by_page(document.placements)
+    lines = {page: list(group) for page, group in groupby(document.lines, attrgetter("page"))}
+    placed = {page: list(group) for page, group in groupby(document.placements, attrgetter("page"))}
     rows: list[dict[str, Any]] = []
     drops: list[dict[str, Any]] = []
     for page in document.pages:
@@ -107,13 +107,6 @@ def paginate(
             image = {"has_image": image_id is not None, "image_id": image_id, "image_bytes": data}
             rows.append({"index": first_index + len(rows), **located, "doc_title": title, "text": text, **image})
     return Paginated(pa.Table.from_pylist(rows, schema=BEYOND_TEXT), pa.Table.from_pylist(drops, schema=DROPS))
-
-
-def _by_page(items: Iterable[_OnPage]) -> dict[int, list[_OnPage]]:
-    by_page: dict[int, list[_OnPage]] = {}
-    for item in items:
-        by_page.setdefault(item.page, []).append(item)
-    return by_page
 
 
 def _images(

@@ -43,8 +43,15 @@ from tasks.reading.paragraphs import (
     with_footnotes,
     with_item_depths,
 )
-from tasks.reading.recognise import as_scanned, pages_as_read, skews_of, straightened, with_words
-from tasks.reading.recognised_tables import tables_of_pictures, with_recognised_tables
+from tasks.reading.recognise import (
+    as_scanned,
+    pages_as_read,
+    skews_of,
+    straightened,
+    tables_of_pictures,
+    with_recognised_tables,
+    with_words,
+)
 from tasks.reading.set_figures import with_figures, with_icons, with_words_of_segments
 from tasks.reading.set_tables import join_continued, with_tables, with_tables_of_pictures
 from tasks.tables.rows import rotation_of

@@ -15,6 +15,9 @@ from schemas.geometry import BBox, is_level, turned, union
 from schemas.tags import placeholder
 from tasks.tables.rows import LEVEL_LINES, WRITTEN, CellLine, Row, TableCell, split_rows, upright
 
+Boxes = tuple[tuple[BBox | None, ...], ...]
+"""The cells of a table, row by row; None if a cell is part of its neighbour."""
+
 INSIDE_PT = 1.0
 """Minimum length of a cell beyond the start of another row or column that it covers."""
 
@@ -76,7 +79,7 @@ class Grid:
 
     bbox: BBox
     rows: tuple[tuple[str, ...], ...]
-    boxes: tuple[tuple[BBox | None, ...], ...]
+    boxes: Boxes
     found_by: FoundBy
     spans: tuple[CellSpan, ...] = ()
 
@@ -133,7 +136,7 @@ def _is_filled(cell: TableCell | None, pictures: Sequence[BBox]) -> bool:
     return cell is not None and (bool(cell.text) or any(cell.bbox.has_middle_of(picture) for picture in pictures))
 
 
-def cells_of(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
+def cells_of(ruling: Ruling) -> Boxes:
     """Return the cells between rules, row by row; None if a cell is part of one above it or left of it."""
     if not ruling.across:
         return ()
@@ -163,14 +166,14 @@ def cells_of(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
     return tuple(map(tuple, cells))
 
 
-def _filled(cells: tuple[tuple[BBox | None, ...], ...]) -> tuple[tuple[BBox | None, ...], ...]:
+def _filled(cells: Boxes) -> Boxes:
     """Return the cells without rows and columns in which none begins: a piece of a rule ends there, nothing else."""
     rows = [row for row in cells if any(cell is not None for cell in row)]
     columns = [column for column in zip(*rows, strict=True) if any(cell is not None for cell in column)]
     return tuple(zip(*columns, strict=True))
 
 
-def _turned(cells: tuple[tuple[BBox | None, ...], ...], rotation: int) -> tuple[tuple[BBox | None, ...], ...]:
+def _turned(cells: Boxes, rotation: int) -> Boxes:
     """Return the cells as the page's reader sees them; after a quarter turn, the first column is the first row."""
     for _ in range(rotation % 360 // 90):
         cells = tuple(zip(*reversed(cells), strict=True))
@@ -280,9 +283,6 @@ def holds(outer: BBox, inner: BBox) -> bool:
     """
     return outer.grown(HELD_PT).has_middle_of(inner)
 
-
-Boxes = tuple[tuple[BBox | None, ...], ...]
-"""The cells of a table, row by row; None if a cell is part of its neighbour."""
 
 WORD_GAP_EM = 0.8
 """Minimum gap at a column's edge between two words of one line, in ems: those of a sentence are closer."""

@@ -21,7 +21,7 @@ def test_the_pages_that_a_constant_changes_are_found(tmp_path: Path) -> None:
     ("constant", "fault"),
     [
         ("tasks.figures.overlays.NO_PT", "has no attribute 'NO_PT'"),
-        ("tasks.figures.charts.MOST_BARS", "is a whole number"),
+        ("tasks.figures.ruled_tables.MOST_BARS", "is a whole number"),
         ("NO_PT", "NO_PT: "),
     ],
 )

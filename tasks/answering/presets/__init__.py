@@ -108,15 +108,8 @@ def preset_info(preset: Preset, missing: Sequence[str] = ()) -> PresetInfo:
     steps = Steps.model_validate(preset.model_dump(include=set(Steps.model_fields), exclude_unset=True))
     vectors, models = [f"vectors {space}" for space in preset.spaces], [f"a model {name}" for name in preset.models]
     pages = ["rows of pages"] if preset.searches_only_pages else []
-    return PresetInfo(
-        name=preset.name,
-        label=preset.label,
-        sentence=preset.sentence,
-        source=preset.source,
-        needs=[*vectors, *models, *pages],
-        missing=list(missing),
-        steps=steps,
-    )
+    identity = preset.model_dump(include={"name", "label", "sentence", "source"})
+    return PresetInfo(**identity, needs=[*vectors, *models, *pages], missing=list(missing), steps=steps)
 
 
 def _valid(contents: Mapping[Any, Any]) -> Preset:

@@ -104,8 +104,9 @@ _LOGO_SHARE = 0.03
 def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> list[Placement]:
     """Return placements with their final role: those on many pages are logos, bands, page furniture or ornaments.
 
-    A picture at the same position isn't content. The band above or below the text may have another chapter's name on each page.
-    A small picture of one size without a caption is an icon wherever it is: a quotation mark, a warning symbol.
+    A picture at the same position isn't content; nor is one at the edge of a rotated page, or one of another size. The band
+    above or below the text may have another chapter's name on each page. A small picture of one size without a caption is an
+    icon wherever it is: a quotation mark, a warning symbol.
     """
     by_number = {page.page: page for page in pages}
     most_pages = max(_REPEATED_PAGES, _REPEATED_SHARE * len(pages))
@@ -118,6 +119,9 @@ def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> l
             of_size[placement.figure_id, *_size(placement.bbox)].add(placement.page)
         if _is_band(placement, by_number[placement.page]):
             bands[_position(placement.bbox)].add(placement.page)
+    at_one_position: dict[object, int] = defaultdict(int)
+    for (figure_id, *_), on_pages in at_position.items():
+        at_one_position[figure_id] = max(at_one_position[figure_id], len(on_pages))
 
     def final(placement: Placement) -> Placement:
         page, name, box = by_number[placement.page], placement.figure_id, placement.bbox
@@ -126,6 +130,8 @@ def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> l
             if placement.kind is Kind.SCAN:  # a template, which has no figure
                 return replace(placement, figure_id=None, raw_sha1=None, role=Role.BACKGROUND, reason=reason)
             return replace(placement, role=Role.DECORATIVE, reason=reason)
+        if (count := at_one_position[name]) > most_pages and _is_at_edge(box, page):
+            return replace(placement, role=Role.DECORATIVE, reason=f"at the edge, as on {count} other pages")
         if _is_band(placement, page) and (count := len(bands[_position(box)])) > most_pages:
             return replace(placement, role=Role.DECORATIVE, reason=f"at the edge of {count} pages, one like the other")
         is_ornament = _has_weak_claim(placement) and is_small(box, page)

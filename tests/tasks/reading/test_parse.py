@@ -394,6 +394,18 @@ def test_a_picture_at_the_same_position_on_many_pages_is_decorative() -> None:
     assert roles == {(450, 30, 510, 70): {Role.DECORATIVE}, BOX: {Role.CONTENT}}
 
 
+def test_a_logo_at_the_edge_of_a_rotated_page_is_decorative_too() -> None:
+    document = pymupdf.open()
+    for _ in range(5):
+        document.new_page(width=595, height=842).insert_image((500, 20, 560, 60), stream=picture(1))
+    turned = document.new_page(width=595, height=842)
+    turned.insert_image((535, 760, 575, 820), stream=picture(1), rotate=90)
+    turned.set_rotation(90)
+    turned.insert_image((200, 300, 320, 380), stream=picture(1), rotate=90)
+    parsed, _ = _read(document.tobytes())
+    assert [placement.role for placement in parsed.placements] == [Role.DECORATIVE] * 5 + [Role.CONTENT, Role.DECORATIVE]
+
+
 def test_a_logo_over_the_title_of_the_first_page_is_decorative_and_a_picture_under_it_is_not() -> None:
     document = pymupdf.open()
     page = document.new_page()

@@ -112,7 +112,8 @@ def _version_diff(store: ObjectStore, base: Manifest | None, manifest: Manifest)
         now = _facts(
             store, manifest, figures_now, changes.changed if changes else None, changes.earlier if changes else None
         )
-        return diff(before, now, zip(figures_before.tables(), figures_now.tables(), strict=True))
+        parts = max(figures_before.parts, figures_now.parts)
+        return diff(before, now, zip(figures_before.tables(parts), figures_now.tables(parts), strict=True))
 
 
 def _facts(

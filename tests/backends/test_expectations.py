@@ -107,7 +107,7 @@ BAD: list[tuple[dict[str, object], str]] = [
     ({"bbox": [10.0, -1e9, 30.0, -1e9]}, "a box is where a page can be, from the top"),
     ({"bbox": [30.0, 20.0, 10.0, 40.0]}, "a box has a width"),
     ({"bbox": [10.0, 40.0, 30.0, 20.0]}, "a box has a height"),
-    ({"bbox": [10.0, 20.0, float("nan"), 40.0]}, "width of a box is a number"),
+    ({"bbox": [10.0, 20.0, float("nan"), 40.0]}, "a box has a width"),
     ({"sources": []}, "a row has a source"),
     ({"regions": []}, "a row has a region"),
     ({"figure_id": None}, "rows of figures and pages, and they alone, name their picture"),
@@ -168,11 +168,9 @@ def test_missing_values_and_columns_are_told_apart() -> None:
     assert "bbox" in without.gate.message
 
 
-@pytest.mark.parametrize(
-    ("norm", "rule"), [(0.9, "a vector text has length 1"), (float("nan"), "a vector text is made of numbers")]
-)
-def test_vectors_have_length_one(norm: float, rule: str) -> None:
-    assert failed(expect([row(0)], norm=norm)) == [rule]
+@pytest.mark.parametrize("norm", [0.9, float("nan")])
+def test_vectors_have_length_one(norm: float) -> None:
+    assert failed(expect([row(0)], norm=norm)) == ["a vector text has length 1"]
 
 
 @pytest.mark.parametrize(("allowed", "holds"), [(0.0, False), (0.24, False), (0.25, True), (1.0, True)])

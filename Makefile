@@ -5,8 +5,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 BIN := .venv/bin
 LOCK := infra/requirements.lock
 # Work stealing begins with equal shares in order, so that few fixtures of a module are built twice; slow tests of a file share
-# a server or a cluster.
-PYTEST := $(BIN)/pytest -n logical --maxprocesses 4 --durations=20
+# a server or a cluster, for which they wait half of the time, so that one worker more than cores runs them.
+PYTEST := $(BIN)/pytest --maxprocesses 4 --durations=20
 RUNS_WITH := airflow endpoints models ray serve weaviate
 INSTALLED := .venv/.installed
 DEVELOPED := .venv/.installed-all
@@ -44,13 +44,13 @@ check: client ## check lint, format, types and import layers
 	$(BIN)/lint-imports
 
 test: client ## run the fast tests
-	$(PYTEST) --dist worksteal -m "not slow and not live"
+	$(PYTEST) -n logical --dist worksteal -m "not slow and not live"
 
 pin: $(DEVELOPED) ## record digests of the steps' outputs, after a step version was raised
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
 e2e: client $(KUBEFLOW) $(RAGAS) ## run the slow tests: whole refreshes, Airflow, Ray, a browser
-	$(PYTEST) --dist loadfile --no-loadscope-reorder -m "slow or live"
+	$(PYTEST) -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder -m "slow or live"
 
 test-all: test e2e ## run all tests
 

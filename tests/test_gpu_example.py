@@ -144,6 +144,7 @@ def test_rerankers_score_and_one_of_them_sees(corpus: Corpus, tiny: Mapping[str,
         assert scores[0] != scores[1]
 
 
+@pytest.mark.slow
 def test_the_adapter_of_colqwen2_5_is_merged_by_the_script_of_the_guide(tmp_path: Path) -> None:
     """Queries get the vectors that the base model gives with the adapter beside its weights."""
     from safetensors.torch import load_file, save_file

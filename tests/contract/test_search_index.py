@@ -785,6 +785,7 @@ class TestLanceDB:
         assert_alike(index.bm25("register", 60, ANY), fresh.bm25("register", 60, ANY))
         assert_alike(index.dense(VECTORS[3], 60, ANY, "text"), fresh.dense(VECTORS[3], 60, ANY, "text"))
 
+    @pytest.mark.slow
     def test_many_rows_are_searched_through_an_index(self, tmp_path: Path) -> None:
         index, reference = LanceIndex(str(tmp_path), "T", exact_below=1000), MemoryIndex()
         for one in (index, reference):

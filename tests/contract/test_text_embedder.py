@@ -44,6 +44,7 @@ def test_questions_asked_together_are_what_each_is_alone(embedder: TextEmbedder)
     assert np.allclose(embedder.embed_queries(questions), alone, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_vector_does_not_depend_on_its_batch(model: TextModel, embedder: TextEmbedder) -> None:
     mixed = texts(33)
     alone = np.stack([embedder.embed_documents([text])[0] for text in mixed])

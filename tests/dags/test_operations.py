@@ -71,6 +71,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.slow
 def test_evaluations_start_when_a_version_goes_live_and_at_the_hours_of_the_corpora(
     tmp_path: Path, airflow_env: dict[str, str]
 ) -> None:

@@ -140,6 +140,7 @@ def test_tagged_copies_are_written_by_mapped_tasks_where_they_are_wanted(
     assert tasks["check"]["after"] == ["tag"]
 
 
+@pytest.mark.slow
 def test_tasks_that_start_ray_wait_in_a_pool_of_their_own(corpora: Path, airflow_env: dict[str, str]) -> None:
     (corpora / "pumps.yaml").write_text("name: pumps\nsource: ../pdfs\n")
 
@@ -177,6 +178,7 @@ def test_a_refresh_is_started_by_time_by_an_asset_or_by_its_source(corpora: Path
         assert made["watchers"] == ([watcher] if watched else [])
 
 
+@pytest.mark.slow
 def test_no_file_however_made_takes_another_dag_away(corpora: Path, airflow_env: dict[str, str]) -> None:
     files = {
         "good": "source: x",

@@ -48,6 +48,7 @@ def test_a_version_below_a_metric_is_refused_and_judged_again_by_another_bound(f
     assert (loosened.published, loosened.version) == (True, first.version)
 
 
+@pytest.mark.slow
 def test_a_metric_without_a_value_refuses_and_says_why(folder: Path) -> None:
     gate = {"system": "answer ilt", "metric": "false_figure", "max": 0.2}
     first = refresh(corpus(folder, gate))

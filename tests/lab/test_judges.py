@@ -246,6 +246,7 @@ def test_a_judge_that_fails_midway_is_null_and_asked_again_by_the_next_run(folde
     assert {question_of(call) for call in model.calls} == {QUESTIONS[1]["question"]}
 
 
+@pytest.mark.slow
 def test_a_second_run_calls_no_model_and_other_workers_change_nothing(folder: Path, model: EndpointServer) -> None:
     keys: dict[str, Any] = {"judges": ["careful", "lenient"], "judged": [], "repetitions": 2}
     first = run(folder, **keys)

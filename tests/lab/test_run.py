@@ -128,6 +128,7 @@ def test_renamed_documents_change_no_figure(workspace: Workspace) -> None:
     assert figures(run(workspace)) == figures(first)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_gives_the_same_report(workspace: Workspace, model: EndpointServer) -> None:
     folder = workspace.file.parent.parent
     command = [sys.executable, "-m", "cli.main", "evaluate", str(folder / "words.yaml")]

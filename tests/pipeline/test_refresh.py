@@ -77,6 +77,7 @@ def test_the_figure_of_a_scanned_page_is_found_once_and_tagged(tmp_path: Path) -
     assert (counts["structured"], counts["segmented"]) == (1, 0), "a change behind it costs no look at the page"
 
 
+@pytest.mark.slow
 def test_a_picture_may_be_a_scanned_page_in_another_document(tmp_path: Path) -> None:
     scan = write_scan(tmp_path / "scan.pdf", "water pump")
     (tmp_path / "pdfs").mkdir()
@@ -98,6 +99,7 @@ def test_a_picture_may_be_a_scanned_page_in_another_document(tmp_path: Path) -> 
     assert sum(place["figure_id"] in shared for place in placements) == 2, "both documents hold the same picture"
 
 
+@pytest.mark.slow
 def test_ocr_replaces_a_poor_text_layer_once(tmp_path: Path) -> None:
     misread = str.maketrans({"e": "c", "m": "rn", "l": "1", "a": "o"})
     write_layered_scan(tmp_path / "pdfs" / "good.pdf", "steel winch", str)

@@ -23,6 +23,7 @@ def manual(request: pytest.FixtureRequest) -> Manual:
     return synthesize("m", seed=5, pages=PAGES, options=PRESETS[request.param])
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
     code = (
         "import hashlib; from tests.synthetic import PRESETS, synthesize\n"

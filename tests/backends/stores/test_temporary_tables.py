@@ -1,10 +1,12 @@
 import pyarrow as pa
+import pytest
 
 from backends.stores.temporary_tables import TemporaryTables
 
 SCHEMA = pa.table({"key": ["key"], "number": [1]}).schema
 
 
+@pytest.mark.slow
 def test_rows_added_one_at_a_time_fit_in_the_memory_limit() -> None:
     count = 15_000
     with TemporaryTables() as tables:

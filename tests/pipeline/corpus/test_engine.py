@@ -54,6 +54,7 @@ def test_a_collection_of_an_earlier_release_is_found(corpus_file: Path) -> None:
     assert workspace.index_options("v1").url == "http://h:8080"
 
 
+@pytest.mark.slow
 def test_a_live_version_that_lost_its_rows_is_built_again_out_of_finished_work(corpus_file: Path) -> None:
     folder = corpus_file.parent.parent
     (folder / "q.jsonl").write_text('{"id": "1", "question": "bar of the pump", "doc": "pump.pdf", "pages": [1]}\n')

@@ -63,6 +63,7 @@ def test_a_file_that_is_wrong_for_a_moment_leaves_the_ranking_as_it_was(serving:
     assert _screws(serving) == 0
 
 
+@pytest.mark.slow
 def test_a_version_says_which_ranking_it_was_judged_by_and_is_judged_again_by_another(corpus_file: Path) -> None:
     folder = corpus_file.parent.parent
     (folder / "q.jsonl").write_text('{"id": "1", "question": "bar of the pump", "doc": "pump.pdf", "pages": [9]}\n')

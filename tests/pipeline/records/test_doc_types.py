@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.manifests import read_manifest
@@ -13,6 +15,7 @@ from tests.versions import read_evidence
 TYPED = "doc_types: {{'win*': {}, '*': machine}}\n"
 
 
+@pytest.mark.slow
 def test_a_search_is_narrowed_by_the_types_of_documents(corpus_file: Path) -> None:
     plain = corpus_file.read_text()
     first = refresh(open_workspace(str(corpus_file)))

@@ -158,6 +158,7 @@ def test_a_search_by_words_loads_no_model_of_pictures(
         loaded.cache_clear()
 
 
+@pytest.mark.slow
 def test_one_vector_a_distinct_picture_and_nothing_is_embedded_twice(
     spaces_wanted: dict[str, object], tmp_path: Path
 ) -> None:

@@ -169,6 +169,7 @@ def test_a_space_that_is_new_costs_its_vectors_alone(published: Workspace, decla
     assert work[Stage.ENRICH].counts["structured"] == 0
 
 
+@pytest.mark.slow
 def test_a_live_version_of_another_revision_is_neither_searched_nor_compared_with(
     corpus_file: Path, monkeypatch: pytest.MonkeyPatch, declared: None
 ) -> None:

@@ -137,6 +137,7 @@ def test_of_a_small_change_only_its_rows_are_written(nine_manuals: Workspace, tm
     _assert_as_filled(nine_manuals, version, tmp_path / "fresh")
 
 
+@pytest.mark.slow
 def test_a_document_that_went_or_moved_is_in_the_derived_collection_as_it_is_now(
     nine_manuals: Workspace, tmp_path: Path
 ) -> None:

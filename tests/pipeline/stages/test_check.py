@@ -88,6 +88,7 @@ def _refusals(result: RefreshResult) -> list[str]:
     return [gate.gate for gate in result.gates if not gate.passed]
 
 
+@pytest.mark.slow
 def test_each_document_that_breaks_a_law_costs_itself_and_comes_back_with_the_fix(
     published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +124,7 @@ def test_each_document_that_breaks_a_law_costs_itself_and_comes_back_with_the_fi
     assert read_evidence(anew.store, refresh(anew).version or "") == read_evidence(workspace.store, fixed.version or "")
 
 
+@pytest.mark.slow
 def test_only_the_ceiling_refuses_and_it_names_the_source(
     published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -157,6 +159,7 @@ def test_only_the_ceiling_refuses_and_it_names_the_source(
     assert find_damage(workspace, deep=True) == {}
 
 
+@pytest.mark.slow
 def test_a_document_of_the_live_version_that_breaks_a_law_leaves_it_and_comes_back(
     published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +209,7 @@ def test_a_row_that_can_not_be_stored_costs_its_document(
     assert [(failure.source, failure.code) for failure in result.failures] == [("crane.pdf", FailureCode.CRASHED)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(b"\x89PNG")], ids=["missing", "damaged"])
 def test_figures_that_never_come_right_cost_their_documents(
     published: Workspace, tmp_path: Path, spoil: Callable[[Path], object]

@@ -204,6 +204,7 @@ def test_half_of_a_small_corpus_doesnt_vanish_unseen(published: Workspace, pdfs:
     assert "2 of 4 documents of the live version are gone from the source (50%)" in refusal.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("share", "lost"), [(0.7, "1 pages can't be read any more"), (0, "the file can't be read any more")]
 )

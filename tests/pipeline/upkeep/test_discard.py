@@ -251,6 +251,7 @@ def test_versions_follow_each_other_though_the_clock_was_set_back(published: Wor
     assert plan(published, "r", rebuild=True).version.startswith("20990101T000001Z-")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("budget_then", "at_once"), [(1, 1), (None, 10_000)])
 def test_what_a_budget_left_unread_is_read_by_the_next_refresh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget_then: int | None, at_once: int

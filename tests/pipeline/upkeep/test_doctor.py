@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.publication import LIVE, roll_back
 from pipeline.run import refresh
@@ -16,6 +18,7 @@ def _warnings(workspace: Workspace) -> dict[str, str]:
     return {finding.message: finding.remedy for finding in diagnosis.findings if finding.warning}
 
 
+@pytest.mark.slow
 def test_what_wants_a_decision_is_a_warning(published: Workspace) -> None:
     assert _warnings(published) == {}
     pdfs, folder = Path(published.corpus.source), published.file.parent.parent

@@ -20,6 +20,7 @@ from tests.pipeline.conftest import write_corpus
 from tests.published_files import figure_of, page_of
 
 
+@pytest.mark.slow
 def test_a_document_that_went_away_goes_when_no_kept_version_needs_it(corpus_file: Path) -> None:
     folder = corpus_file.parent.parent
     file = write_corpus(folder, "retention: {versions: 2}\ntags: {pdf: true}\n")
@@ -60,6 +61,7 @@ def test_a_document_that_went_away_goes_when_no_kept_version_needs_it(corpus_fil
     assert (again.published, again.counts.documents, live.counts.documents) == (True, 2, 1)
 
 
+@pytest.mark.slow
 def test_a_pinned_version_stays_with_all_it_needs(corpus_file: Path) -> None:
     folder = corpus_file.parent.parent
     workspace = open_workspace(str(corpus_file))

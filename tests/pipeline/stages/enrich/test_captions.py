@@ -235,6 +235,7 @@ def test_the_same_picture_in_two_documents_is_described_once(
     assert len({row["description"] for row in rows.values()}) == 4
 
 
+@pytest.mark.slow
 def test_what_was_paid_for_outlives_the_version_and_goes_when_nobody_wants_it(
     corpus: Corpus, endpoint: EndpointServer, tmp_path: Path
 ) -> None:
@@ -258,6 +259,7 @@ def test_what_was_paid_for_outlives_the_version_and_goes_when_nobody_wants_it(
     assert context.store.names("captions")
 
 
+@pytest.mark.slow
 def test_a_persons_words_win_whatever_a_model_says(corpus: Corpus, endpoint: EndpointServer, tmp_path: Path) -> None:
     made = refresh(corpus())
     rows = _figures(corpus(), made)

@@ -114,6 +114,7 @@ def test_pages_are_rows_with_their_words_and_their_picture_and_nothing_is_done_a
     assert again.version == made.version
 
 
+@pytest.mark.slow
 def test_a_search_in_words_leaves_them_out_unless_it_asks_for_them(corpus: Corpus, tmp_path: Path) -> None:
     clip = {"model": str(write_clip(tmp_path / "clip")), "revision": "1"}
     late = {"model": str(write_colqwen2(tmp_path / "late")), "revision": "1"}
@@ -233,6 +234,7 @@ def test_a_page_that_cannot_be_drawn_is_a_failure_of_its_document(
     assert [failure.source for failure in refresh(workspace).failures] == ["poster.pdf"]  # as long as it stands there
 
 
+@pytest.mark.slow
 def test_their_pictures_are_kept_copied_and_made_again(corpus: Corpus, tmp_path: Path) -> None:
     workspace = corpus("context")
     made = refresh(workspace)
@@ -254,6 +256,7 @@ def test_their_pictures_are_kept_copied_and_made_again(corpus: Corpus, tmp_path:
     assert [row["figure_id"] for row in _rows(workspace, mended)] == [row["figure_id"] for row in _rows(workspace, made)]
 
 
+@pytest.mark.slow
 def test_they_go_when_nobody_asks_for_them_any_more(corpus: Corpus) -> None:
     workspace = corpus("context")
     pictures = {figure_file(row["figure_id"]) for row in _rows(workspace, refresh(workspace))}

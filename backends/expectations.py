@@ -338,7 +338,9 @@ def _derive(frame: Any, batch: RowBatch) -> None:
 
 def _numbers(values: Sequence[float] | NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     """Return numbers, infinity in place of NaN, which Great Expectations would leave out as missing."""
-    return np.nan_to_num(np.asarray(values, float), nan=np.inf, posinf=np.inf, neginf=-np.inf)
+    numbers: NDArray[np.floating[Any]] = np.array(values, float)
+    numbers[np.isnan(numbers)] = np.inf
+    return numbers
 
 
 def _norm(space: str) -> str:

@@ -31,8 +31,6 @@ class ComparedHit(Frozen):
     """A hit with its rank on both sides.
 
     Attributes:
-        hit: The row.
-        rank: From 1.
         other: Its rank on the other side; None where the other lacks it, or where there is no other.
     """
 
@@ -45,9 +43,7 @@ class Answered(Frozen):
     """The reply of a side.
 
     Attributes:
-        version: The version.
         preset: The preset; None where the default could not be found out.
-        hits: Best first.
         seconds: How long the search took, with opening the version and loading models where that was needed.
         problem: Why there is no reply; "" where there is one.
     """

@@ -47,16 +47,11 @@ class SheetFigure(Frozen):
     Attributes:
         figure_id: Its pixels; None where none are stored.
         source: The document's first source.
-        doc_id: The document.
-        page: From 1.
         bbox: In points.
-        role: Its role.
-        reason: Why it has that role.
         kind: Such as raster, vector or scan.
         tag: Its tag in the text; None for roles without.
         caption: As printed; "" without.
         width: In pixels; None without pixels, as ``height``.
-        height: In pixels.
         placed: How often the version places the same pixels.
         description: By a model or person; None where its document describes it.
         described_by: Who described it; None where it has no row.

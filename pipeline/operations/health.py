@@ -45,8 +45,6 @@ class GateMargin(Frozen):
     """A gate's verdict, with its distance from refusing.
 
     Attributes:
-        gate: Its name.
-        passed: Whether it holds.
         value: What was measured; None without a measure.
         bound: The bound of the corpus file.
         margin: Share of the bound that is left, at most 1; negative beyond it; None for invariants, which have no bound.
@@ -73,26 +71,21 @@ class CorpusHealth(Frozen):
     """A corpus as an operator sees it.
 
     Attributes:
-        corpus: Its name.
-        file: Its corpus file.
-        schedule: Cron expression or preset; None without one.
         runs: When it is refreshed, in words.
         state: The worst of what was found.
         problems: A line a problem, the worst first; [] where all is well.
         live: The live version; None where nothing is published.
-        live_since: When it went live.
         held: Whether refreshes are held back since a rollback.
-        newest: The newest finished version.
+        newest: The newest finished version, which the gates judged.
         question: Address of the question that waits for an answer, below that of Airflow; None where none does.
         refreshing: The run that holds the lease now; None where none does.
         last_run: When the last run ended, or was last alive; None where there was none.
         due: The next scheduled time; None without a schedule.
         counts: What the live version holds.
-        gates: The verdicts on the newest version.
         spent: What making the live version cost.
         undone: Figures, pages and texts of the live version that are not read or described.
         seconds: Duration of each stage that made the live version.
-        stored: Whether its store could be read.
+        stored: Whether its store could be read, at least in part.
         trend: The last finished versions, oldest first.
     """
 
@@ -150,13 +143,7 @@ def corpora_health(
 
 
 class Orphan(Frozen):
-    """A corpus in a store that no corpus file names.
-
-    Attributes:
-        corpus: Its name.
-        store: Its store.
-        live: Its live version.
-    """
+    """A corpus in a store that no corpus file names."""
 
     corpus: str
     store: str

@@ -29,13 +29,9 @@ class VersionEntry(Frozen):
     """A version in the history.
 
     Attributes:
-        version: Its name.
         state: ``live``, ``previous``, ``ready`` (gates hold), ``refused``, ``unfinished`` or ``damaged``.
         created: When it was finished; when it was begun, where it isn't.
         documents: Documents that it holds; None where that can't be read, as for the other numbers.
-        quarantined: Documents in quarantine.
-        rows: Its rows.
-        gates: The verdicts on it.
         refusals: The gates that refused it, with their messages; or what is damaged.
         override: Who published it although it was refused, and why.
         money: What its run spent on models, published or not.
@@ -119,11 +115,8 @@ class Expectation(Frozen):
     """An expectation on the rows of a version; ``broken`` and ``allowed`` are None where it is not about single rows.
 
     Attributes:
-        rule: What is expected.
-        passed: Whether it holds.
         broken: Rows that break it.
         allowed: Share of rows that may.
-        message: The finding.
     """
 
     rule: str
@@ -137,8 +130,6 @@ class Quality(Frozen):
     """How ``check`` judged a version.
 
     Attributes:
-        version: The version.
-        rows: How many rows were checked.
         expectations: Those on rows, broken ones first.
         invariants: Other verdicts without a bound, such as laws of conservation, broken ones first.
         docs: Address of the Data Docs in the store; None where there are none.

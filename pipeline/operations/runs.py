@@ -45,7 +45,6 @@ class WorkItem(Frozen):
     """Work of one kind in a stage.
 
     Attributes:
-        what: Its kind, such as ``pages parsed``.
         done: How many were done.
         reused: How many were there already, and not done again; None where that isn't known.
         rate: How many were done a second of the whole stage; None where nothing was done, or the stage isn't.
@@ -61,10 +60,8 @@ class StageWork(Frozen):
     """What a stage did.
 
     Attributes:
-        stage: Its name.
         seconds: How long it took, all shards together; None where it isn't done.
         share: Its seconds as a share of the longest stage's.
-        items: Its work.
         money: What generative models cost; None where none was asked.
         shards: Shards done, and all of them, where it has several and isn't done.
     """
@@ -96,7 +93,6 @@ class QuestionChange(Frozen):
     """A golden question whose page is found in only one of a version and its parent.
 
     Attributes:
-        id: Its id.
         text: The question; None where the API server can't read the file of questions.
         doc: The file name of the document that answers.
         doc_id: That document; None where neither version holds it.
@@ -128,13 +124,8 @@ class RunReport(Frozen):
     """A run that built a version, or is about to.
 
     Attributes:
-        version: The version.
         parent: The version that was live when it was planned.
-        run_id: The run.
-        options: Its parameters.
         plan: What was planned; None where the plan is gone.
-        stages: All stages from ``parse`` on.
-        captioners: Expected and real cost of generative models.
         slowest: The documents whose parse took longest, the slowest first.
         gates: The verdicts that have a bound, and those that refuse, these first.
         questions: What changed for golden questions; None without a parent to compare with.

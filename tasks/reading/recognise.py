@@ -1,5 +1,6 @@
 """Choose the pictures for OCR, add the recognised lines of scanned pages, and read the tables of scans and of pictures."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -335,7 +336,8 @@ def _in_columns(rules: Sequence[BBox], lines: Sequence[Line]) -> TableRegion | N
     box = union(line.bbox for line in lines)
     across = sorted((rule.y0 + rule.y1) / 2 for rule in rules if rule.width >= SPANNING_SHARE * box.width)
     inner = [y for y in across if any(line.bbox.y1 <= y for line in lines) and any(y <= line.bbox.y0 for line in lines)]
-    if is_ruled := len(inner) >= FEWEST_RULES:
+    is_ruled = len(inner) >= FEWEST_RULES and not _are_groups((box.y0, *inner, box.y1), gutters, lines)
+    if is_ruled:
         below = [line.bbox for line in lines if line.bbox.y0 >= inner[-1]]
         if any(line.x0 < gutter < line.x1 for line in below for gutter in gutters):
             box = box._replace(y1=inner.pop())  # a note below the table
@@ -352,6 +354,17 @@ def _in_columns(rules: Sequence[BBox], lines: Sequence[Line]) -> TableRegion | N
     if grid is None or sum(map(_is_prose, zip(*grid.rows, strict=True))) > MOST_SENTENCE_COLUMNS:
         return None
     return TableRegion(lines[0].page, grid.bbox, grid.rows, grid.found_by, grid.spans)
+
+
+def _are_groups(edges: Sequence[float], gutters: Sequence[float], lines: Sequence[Line]) -> bool:
+    """Return whether rules are between groups of rows: below the head, each has a number below a number."""
+    cells = defaultdict(list)
+    for line in lines:
+        if any(map(str.isdigit, line.text)) and not any(map(str.isalpha, line.text)):
+            x, y = (line.bbox.x0 + line.bbox.x1) / 2, (line.bbox.y0 + line.bbox.y1) / 2
+            cells[bisect_right(edges, y), bisect_right(gutters, x)].append(line)
+    groups = {row for (row, _), numbers in cells.items() if len(levels_of(numbers)) > 1}
+    return groups >= set(range(2, len(edges)))
 
 
 def _is_prose(column: Sequence[str]) -> bool:

@@ -74,10 +74,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     listed = _listing(workspace, source)
     if not listed:
         _explain_empty_source(workspace, live, ledger)
-    check_default_preset(workspace)
-    check_answers(workspace)
-    if (of_metrics := metric_gates(corpus)) is not None:
-        of_metrics.check(workspace)
+    _check_settings(workspace)
     comparison = compare(
         listed,
         ledger,
@@ -98,9 +95,9 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     )
     parsed = _parsed_documents(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
-    # A retry may end differently, so an earlier version of the same inputs doesn't count.
-    # Their finished work was damaged and deleted.
+    # Indexed documents without a parse result: theirs was damaged and deleted.
     was_discarded = to_parse.keys() & {row.doc_id for row in ledger if row.status is Status.INDEXED}
+    # A retry or a second reading may end differently, so an earlier version of the same inputs doesn't count.
     existing_version = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
     parent = readable_manifest(store, live.version) if live else None
     summary = _summary(workspace, live, ledger, comparison, to_parse, parent, is_new=existing_version is None)
@@ -118,6 +115,14 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         outcome=existing_version[1] if existing_version else "build",
         listing=listing_digest(listed),
     )
+
+
+def _check_settings(workspace: Workspace) -> None:
+    """Raise ``UserError`` where the default preset, the answer settings or the gates on metrics are invalid."""
+    check_default_preset(workspace)
+    check_answers(workspace)
+    if (gates_of_metrics := metric_gates(workspace.corpus)) is not None:
+        gates_of_metrics.check(workspace)
 
 
 def _summary(

@@ -1,264 +1,32 @@
-"""The demo: Airflow refreshes the example corpus and the service searches it. ``make demo`` runs it; Ctrl-C ends it.
-
-Airflow's components are started one by one, since ``airflow standalone`` serves logs on all addresses and orphans its processes.
-Every process of the demo has the variable ``INSET_DEMO`` in its environment, which survives new sessions and dead parents: the
-demo ends the processes that have it.
-"""
+"""Airflow of the demo, and the run of its refresh."""
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
 import shutil
-import signal
-import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import psutil
+from infra.demo.processes import BIN, HOME, ROOT, Children, DemoError, environment, fetch, free_port, say, tail
 
-from backends.stores.object_store import join, open_store
-from pipeline.corpus.corpora import load_corpus
-from pipeline.records.publication import read_pointer
-from schemas.errors import InsetError
-
-ROOT = Path(__file__).resolve().parent.parent
-BIN = Path(sys.executable).parent
-STATE = ROOT / ".inset"
-HOME = STATE / "airflow"
 AIRFLOW_LOG = HOME / "standalone.log"
-SERVICE_LOG = STATE / "service.log"
 CORPUS = "manuals"
 DAG = f"refresh_{CORPUS}"
 ENRICH_POOL = {"name": "inset_enrich", "slots": 1, "include_deferred": True, "description": "Corpora that use Ray at once"}
-QUESTIONS = ("lcnc-10", "asy-03", "gnc-05")
-MARK = "INSET_DEMO"
-
 STARTED_WITHIN_S = 300.0
 SCHEDULED_WITHIN_S = 30.0
 REFRESHED_WITHIN_S = 3600.0
 ANSWERED_WITHIN_S = 60.0
-ENDED_WITHIN_S = 10.0
 PROGRESS_EVERY_S = 10.0
-
-_began = time.monotonic()
-_no_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-class DemoError(Exception):
-    """The demo failed; the message gives the reason and the log."""
-
-
-def say(text: str = "", *, timed: bool = False) -> None:
-    """Print a line unbuffered."""
-    seconds = int(time.monotonic() - _began)
-    sys.stdout.write(f"{seconds // 60:3d}:{seconds % 60:02d}  {text}\n" if timed else f"{text}\n")
-    sys.stdout.flush()
-
-
-def tail(file: Path, lines: int = 15) -> str:
-    """Return the last lines of a log."""
-    with contextlib.suppress(OSError):
-        return "\n".join(f"    {line}" for line in file.read_text(errors="replace").splitlines()[-lines:])
-    return ""
-
-
-# ---- processes ----
-
-
-@dataclass
-class Child:
-    """A process of the demo."""
-
-    name: str
-    process: subprocess.Popen[bytes]
-    log: Path
-
-
-@dataclass
-class Children:
-    """The processes of the demo."""
-
-    running: list[Child] = field(default_factory=list)
-
-    def start(self, name: str, command: list[str], log: Path, env: dict[str, str]) -> None:
-        """Start a process in its own session, so that Ctrl-C reaches the demo alone."""
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
-        self.running.append(Child(name, process, log))
-
-    def check(self) -> None:
-        """Raise ``DemoError`` where a process has ended."""
-        for child in self.running:
-            if child.process.poll() is not None:
-                status = child.process.returncode
-                raise DemoError(f"{child.name} ended (status {status}); its log is {child.log}\n{tail(child.log)}")
-
-    def wait(self, task: str, condition: Callable[[], bool], within_s: float, every_s: float = 0.5) -> None:
-        """Wait until a condition holds.
-
-        Raises:
-            DemoError: It doesn't in time, or a process ended meanwhile.
-        """
-        deadline = time.monotonic() + within_s
-        while not condition():
-            self.check()
-            if time.monotonic() > deadline:
-                log = self.running[-1].log
-                raise DemoError(f"{task} took more than {within_s:.0f} s; look at {log}\n{tail(log)}")
-            time.sleep(every_s)
-
-    def end(self) -> None:
-        """End all processes and their descendants."""
-        end_marked(within_s=ENDED_WITHIN_S)
-        for child in self.running:
-            child.process.wait()
-
-
-def marked() -> list[psutil.Process]:
-    """Return every process of this or an earlier demo of this checkout."""
-    processes = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.pid != os.getpid() and process.environ().get(MARK) == str(HOME):
-                processes.append(process)
-    return processes
-
-
-def end_marked(within_s: float) -> int:
-    """Terminate every marked process, kill those that don't end in time, and return how many there were."""
-    processes = marked()
-    first = len(processes)
-    deadline = time.monotonic() + within_s
-    _signal(processes, psutil.Process.terminate)
-    while processes and time.monotonic() < deadline:
-        psutil.wait_procs(processes, timeout=0.2)
-        processes = marked()
-    while processes:
-        _signal(processes, psutil.Process.kill)
-        psutil.wait_procs(processes, timeout=1)
-        processes = marked()
-    return first
-
-
-def _signal(processes: list[psutil.Process], send: Callable[[psutil.Process], None]) -> None:
-    for process in processes:
-        with contextlib.suppress(psutil.Error):
-            send(process)
-
-
-@contextlib.contextmanager
-def only_demo() -> Iterator[None]:
-    """Hold this checkout's demo lock, which the kernel releases when the process ends."""
-    STATE.mkdir(exist_ok=True)
-    with (STATE / "demo.lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.seek(0)
-            raise DemoError(
-                f"the demo runs already here (process {lock.read().strip() or '?'}); end that one first"
-            ) from error
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        yield
-
-
-def free_port(first_port: int) -> int:
-    """Return the first free port from ``first_port`` on."""
-    for port in range(first_port, first_port + 50):
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-    raise DemoError(f"ports {first_port} to {first_port + 49} are all taken")
-
-
-# ---- HTTP ----
-
-
-def fetch(url: str, *, body: Any = None, method: str | None = None, token: str | None = None) -> Any:
-    """Return the JSON of a local URL.
-
-    Raises:
-        OSError: No reply, or an error (``urllib.error.HTTPError``).
-    """
-    headers = {"accept": "application/json", "content-type": "application/json"}
-    if token:
-        headers["authorization"] = f"Bearer {token}"
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310 -- our own address
-    with _no_proxy.open(request, timeout=30) as answer:
-        return json.loads(answer.read() or b"null")
-
-
-# ---- the search page ----
-
-
-@dataclass
-class Service:
-    """The query service."""
-
-    children: Children
-    port: int = 0
-
-    @property
-    def address(self) -> str:
-        """URL of the search page."""
-        return f"http://127.0.0.1:{self.port}/"
-
-    def start(self) -> None:
-        """Start it and wait until it is ready."""
-        self.port = free_port(8750)
-        SERVICE_LOG.write_bytes(b"")
-        command = [str(BIN / "inset"), "serve", CORPUS, "--port", str(self.port)]
-        self.children.start("the query service", command, SERVICE_LOG, environment())
-        self.children.wait("the query service", self._ready, STARTED_WITHIN_S)
-
-    def _ready(self) -> bool:
-        try:
-            return bool(fetch(f"{self.address}readyz")["ready"])
-        except (OSError, ValueError, KeyError):
-            return False
-
-
-def is_live() -> bool:
-    """Return whether a version of the example corpus is published."""
-    corpus = load_corpus(str(ROOT / "corpora" / f"{CORPUS}.yaml"))
-    return read_pointer(open_store(join(corpus.store or "", corpus.name))) is not None
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of the processes, without settings of another Airflow."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
-    local = "127.0.0.1,localhost"
-    proxies = {name: f"{variables[name]},{local}" if variables.get(name) else local for name in ("NO_PROXY", "no_proxy")}
-    return (
-        variables
-        | proxies
-        | {
-            MARK: str(HOME),
-            "SPT_NOENV": "1",  # keeps the environment of processes readable that rename themselves
-            "PATH": f"{BIN}{os.pathsep}{variables.get('PATH', os.defpath)}",
-            "PYTHONUNBUFFERED": "1",
-            "INSET_CORPORA": str(ROOT / "corpora"),
-        }
-    )
-
-
-# ---- Airflow ----
 
 
 @dataclass
@@ -532,82 +300,3 @@ def _failure_lines(entries: list[dict[str, Any]]) -> list[str]:
 
 def _name(task: dict[str, Any]) -> str:
     return str(task["task_id"]) if task["map_index"] < 0 else f"{task['task_id']} {task['map_index'] + 1}"
-
-
-# ---- the demo ----
-
-
-def questions() -> list[str]:
-    """Return three of the golden questions."""
-    lines = (ROOT / "examples" / CORPUS / "questions.jsonl").read_text(encoding="utf-8").splitlines()
-    return [row["question"] for row in map(json.loads, filter(None, lines)) if row["id"] in QUESTIONS]
-
-
-def show(service: Service, airflow: Airflow) -> None:
-    """Print what to open."""
-    say()
-    say(f"  Search page   {service.address}")
-    say(f"  Airflow       {airflow.address}/dags/{DAG}   user admin, password {airflow.password}")
-    say()
-    say("  Worth asking:")
-    for question in questions():
-        say(f"    {question}")
-        say(f"      {service.address}?{urllib.parse.urlencode({'corpus': CORPUS, 'q': question})}")
-    say()
-    say("  Ctrl-C ends all of it.")
-
-
-def demo(children: Children) -> NoReturn:
-    """Start everything, refresh, and serve until interrupted."""
-    if ended_count := end_marked(within_s=ENDED_WITHIN_S):
-        say(f"ended {ended_count} processes that an earlier demo left running", timed=True)
-    service, airflow = Service(children), Airflow(children)
-    was_live = is_live()
-    if was_live:
-        say("starting the search page", timed=True)
-        service.start()
-        say(f"the search page is up: {service.address}", timed=True)
-    first = "" if (HOME / "migrated").is_file() else "; the first time this takes a minute or two"
-    say(f"starting Airflow{first}", timed=True)
-    airflow.start()
-    say(f"Airflow is up: {airflow.address}", timed=True)
-    succeeded = Watch(airflow, airflow.refresh()).until_done()
-    if not succeeded:
-        raise DemoError(f"the refresh failed; the logs of its tasks are in {HOME / 'logs'}")
-    if not was_live:
-        say("starting the search page", timed=True)
-        service.start()
-        say(f"the search page is up: {service.address}", timed=True)
-    show(service, airflow)
-    while True:
-        children.check()
-        time.sleep(1)
-
-
-def main() -> int:
-    """Run the demo, and end its processes however it ends."""
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in signals:
-        signal.signal(number, signal.default_int_handler)
-    children = Children()
-    status = 0
-    try:
-        with only_demo():
-            try:
-                demo(children)
-            finally:
-                for number in signals:
-                    signal.signal(number, signal.SIG_IGN)
-                say()
-                say("ending what the demo started")
-                children.end()
-    except KeyboardInterrupt:
-        pass
-    except (DemoError, InsetError, OSError) as error:
-        say(f"demo: {error}")
-        status = 1
-    return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())

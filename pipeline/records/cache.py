@@ -84,6 +84,7 @@ class _Locations:
     def _sort(self) -> None:
         if self._added:
             hashes = np.concatenate([self._hashes, *(hashes for hashes, _ in self._added)])
+            # A stable sort keeps records of one id in the order of their shards, so the last of them is the newest.
             order = np.argsort(hashes, kind="stable")
             self._rows = np.concatenate([self._rows, *(rows for _, rows in self._added)])[order]
             self._hashes = hashes[order]
@@ -91,6 +92,7 @@ class _Locations:
 
 
 def _hashes(names: Sequence[str]) -> NDArray[np.int64]:
+    # Python salts the hash of a string in each process, so locations are built when a cache is opened, and never stored.
     return np.fromiter(map(hash, names), np.int64, len(names))
 
 
@@ -183,6 +185,7 @@ class RecordCache:
 
         def write() -> None:
             if old_shards:
+                # A kill between the two leaves records in two shards, which is allowed; the other order would lose them.
                 self.append(pa.concat_tables(remaining_tables))
                 for shard in old_shards:
                     self._store.delete(shard)
@@ -210,6 +213,7 @@ class RecordCache:
         """Return the row of each record by shard and id, in the newest usable shard."""
         locations = self._opened_locations()
         rows_by_shard = locations.find(ids)
+        # ``usable`` drops the locations of a shard that it finds damaged; an older shard may have the same records.
         while not all(usable(shard) for shard in rows_by_shard):
             rows_by_shard = locations.find(ids)  # without the damaged shard
         return rows_by_shard
@@ -217,6 +221,7 @@ class RecordCache:
     def _opened_locations(self) -> _Locations:
         if self._locations is None:
             self._locations = _Locations()
+            # Oldest first, since the locations take each added shard for the newest.
             for shard in reversed(self._shards()):
                 if (names := self._unless_damaged(self._read_ids, shard)) is not None:
                     self._locations.add(shard, names)
@@ -235,6 +240,7 @@ class RecordCache:
         if shard not in self._decoded:
             self._decoded[shard] = self._read(shard).combine_chunks()
             self._intact.add(shard)
+            # The shard just decoded stays even if it alone is too large, since the caller reads it next.
             while len(self._decoded) > 1 and sum(table.nbytes for table in self._decoded.values()) > _DECODED_BYTES:
                 del self._decoded[next(iter(self._decoded))]
         return self._decoded[shard]

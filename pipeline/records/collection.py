@@ -76,6 +76,7 @@ class SpaceVectors:
             ends: Any = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
             many: pa.Array[Any] = pa.ListArray.from_arrays(ends, flat, mask=pa.array(counts == 0))
             return many
+        # Each row has one vector or none, so the vectors up to a row, less one, are the index of its own.
         indices: Any = pa.array(np.cumsum(counts) - 1, mask=counts == 0)
         return flat.take(indices)
 
@@ -150,6 +151,7 @@ class VectorJoin:
         norms = np.ones(self._rows, np.float32)
         for rows, vectors, counts in self.parts():
             lengths = np.linalg.norm(vectors, axis=1)
+            # Vectors of late interaction lie one behind the other; ``reduceat`` takes the extremes of each row's stretch.
             starts = np.cumsum(counts) - counts
             longest, shortest = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
             norms[rows] = np.where(longest - 1 > 1 - shortest, longest, shortest)
@@ -168,6 +170,7 @@ class VectorJoin:
     def read(self, start: int, stop: int) -> "pa.Array[Any]":
         """Return the vectors of a range of rows; null where a row has none."""
         starts, counts = self._starts[start:stop], self._counts[start:stop]
+        # The position of each vector in its row: for counts 2 and 3 it is 0, 1, 0, 1, 2.
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         dimension = self._vectors.dimension
         values = np.zeros((0, dimension), np.float32)
@@ -230,6 +233,7 @@ def fill(
                     yield from _record_batches(rows, (join.read(start, stop) for join in joins), schema)
                     report("build", stop, total)
 
+        # Only here is the existing collection dropped: a missing vector has raised in ``join.write`` before.
         index.create(schema, {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
         index.add(batches())
     index.finish()
@@ -288,6 +292,7 @@ def _is_found(index: SearchIndex, row: Mapping[str, Any], spaces: Iterable[Space
             return False
         if vector is not None and not vectors.space.late and not index.dense(vector, 1, own_row_only, vectors.space.name):
             return False
+    # BM25 can't find a row without letters or digits, such as a line of dashes.
     words = searched_text(passage_of(row))
     return not any(map(str.isalnum, words)) or bool(index.bm25(words[:_FOUND_CHARACTERS], 1, own_row_only))
 

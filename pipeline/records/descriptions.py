@@ -178,6 +178,7 @@ class Descriptions:
             label = self._workspace.captioner_of(subject, source)
             if label is not None:
                 results |= {(subject, name): wording for name, wording in self._by_model(label, files).items()}
+            # Added last, so that corrections by people replace what models wrote.
             if corrections := self._corrections:
                 corrected = caption_targets(subject, files).keys() & corrections.keys()
                 results |= {(subject, name): DescriptionResult(PERSON, corrections[name]) for name in corrected}

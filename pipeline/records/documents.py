@@ -79,6 +79,7 @@ def inherit(workspace: Workspace, plan: Plan) -> Inherited:
 def _inherited_from(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherited:
     store = workspace.store
     failures, parts = read_failures(store, manifest), read_parts(store, manifest.version)
+    # The next version reports the failures of pages again, so without them it takes no document over.
     if failures is None or parts is None:
         return NOTHING
     before = indexed_pages(read_ledger(store, manifest.version))

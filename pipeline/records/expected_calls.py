@@ -130,6 +130,7 @@ def _rows_per_byte(space: Space, live: Manifest | None) -> float:
     """Return how many rows of which a space has a vector come from a byte of PDF."""
     modalities = []
     for modality in ("text", "table", "figure", "page"):
+        # A row with all of its fields filled shows whether the space embeds rows of this modality.
         picture = "0" if modality in ("figure", "page") else None
         row = RowText(
             modality, "", (), "words", figure_id=picture, description="words", caption="words", tagged_text="words"
@@ -178,6 +179,7 @@ def _missing(
             target_ids |= describable_by(captioner.options.kind, caption_targets(captioner.subject, document)).keys()
             if captioner.subject == "page":
                 undrawn += len(document.pages) - len(document.drawn)
+        # 128 bits tell digests apart, and take a fraction of the memory of their text.
         missing.update(bytes.fromhex(name)[:16] for name in cache.missing(target_ids))
     return len(missing), undrawn
 
@@ -233,5 +235,6 @@ def _work(model: str, items: int, subjects: str, precision: str | None = None) -
 def _is_same(measured: str, model: str, precision: str | None) -> bool:
     """Return whether a row of the table, such as ``ViT-L-14, bfloat16``, is of the model of this name."""
     name, _, how = measured.partition(", ")
+    # Names of one model differ in separators and letter case, such as ``ViT-L-14`` and ``vit_l_14``.
     letters_of_name, letters = (re.sub(r"[-_/ ]", "", text).lower() for text in (name, model))
     return letters_of_name in letters and (how not in _PRECISIONS or how == precision)

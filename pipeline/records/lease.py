@@ -59,6 +59,7 @@ def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
             f"{store.root}: run {current.run_id!r} is using this corpus {_whereabouts(current)}, and holds it until "
             f"{current.until:{_TIME}} UTC at least; wait for it, or stop it first"
         )
+    # A new run gets a larger fence than all before, by which ``move_pointer`` refuses a run that lost its lease unnoticed.
     own_lease = current if current is not None and current.run_id == run_id else None
     lease = Lease(
         run_id=run_id,
@@ -79,6 +80,7 @@ def free_dead(store: ObjectStore, run_id: str) -> None:
     if current is None or current.run_id != run_id:
         raise UserError(f"{store.root}: run {run_id!r} doesn't hold the lease any more")
     renewed = current.until - TERM
+    # A holder that missed two renewals in a row is taken for dead, though its term hasn't ended.
     if _alive(current) and _now() - renewed < 2 * RENEWED_EVERY:
         raise UserError(
             f"{store.root}: run {run_id!r} lives {_whereabouts(current)}: it renewed its lease at {renewed:{_TIME}} UTC; stop it "

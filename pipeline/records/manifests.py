@@ -26,6 +26,7 @@ def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
         manifest = read_model(store, manifest_name(version), Manifest)
     except FileNotFoundError:
         return None
+    # What passed stays passed, so later verdicts exist only of a refused version.
     if not refusals_of(manifest):
         return manifest
     try:

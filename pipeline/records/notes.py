@@ -61,6 +61,7 @@ def write_plan(store: ObjectStore, plan: Plan) -> None:
     """Write a plan to its version's folder; its documents are a table, since a corpus may have very many."""
     documents = Rows.of(PlannedDocument, plan.documents).table
     store.replace(version_file(plan.version, _PLANNED), to_parquet(documents))
+    # Written last, so that whoever finds ``plan.json`` finds its documents.
     store.replace(version_file(plan.version, "plan.json"), plan.model_dump_json(exclude={"documents"}).encode())
 
 

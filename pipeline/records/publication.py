@@ -81,6 +81,7 @@ def readable_pointer(store: ObjectStore) -> Pointer | None:
 def _read_pointer(store: ObjectStore, *, fresh: bool = True) -> tuple[Pointer | None, str | None]:
     pointer_and_etag = store.read_mutable(LIVE, fresh=fresh)
     if pointer_and_etag is None:
+        # The pointer is looked up again, since the first publication may have come after it was read.
         if _last_move(store) is not None and store.etag(LIVE) is None:
             raise damage(MissingError, store.root, LIVE, "is missing")
         return None, None
@@ -131,6 +132,8 @@ def restore_pointer(store: ObjectStore, corpus: str, fence: int) -> None:
                 f"{reason}, and the audit log names no version that can be read; say which version is live: "
                 f"inset publish {corpus} VERSION (there are: {version_names})"
             ) from error
+        # An event that only set or ended a hold names one version twice, so the version before is unknown; only a
+        # rollback holds.
         restored = Pointer(
             version=last.to_version,
             previous=last.from_version if last.from_version != last.to_version else None,
@@ -191,6 +194,7 @@ def move_pointer(
             f"{version} was not published: {live.version if live else 'nothing'} is live now, {expected or 'nothing'} was "
             f"when this refresh began; refresh again"
         )
+    # An operator has no lease, and keeps the fence of the last run.
     fence = lease.fence if lease else (live.fence if live else 0)
     if live is not None and fence < live.fence:
         raise ContractError(f"{version} was not published: a later run published meanwhile; refresh again")

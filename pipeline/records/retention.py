@@ -53,6 +53,8 @@ def update_alias(workspace: Workspace) -> bool:
                 break
             if time.monotonic() > patience:
                 raise TransientError(f"Weaviate at {server.url} goes on naming {current}; see its log")
+            # The server may name the old collection for a while after a move, so each move is requested once, and then
+            # waited for.
             if (current, collection) != requested_move:
                 requested_move = current, collection
                 server.point(name, collection)

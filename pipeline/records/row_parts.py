@@ -160,6 +160,7 @@ class Facts:
     def __init__(self, store: ObjectStore, parts: VersionParts, tables: TemporaryTables, *, words: bool = True) -> None:
         self._store, self._tables = store, tables
         self._files = {"words": parts.words if words else {}, "figures": parts.figures}
+        # The first table has all facts of the version; the second has what it adds to the files of the version before.
         for name, schema in (("words", WORDS), ("figures", FIGURES)):
             tables.create(name, schema)
             tables.create(f"changed_{name}", schema)
@@ -272,6 +273,7 @@ def tagged_figures(store: ObjectStore, version: str, figures: Set[str]) -> set[s
         return Facts(store, read_parts(store, version) or VersionParts(), tables, words=False).tagged(figures)
 
 
+# Counts of rows that were added and taken away again add up to 0.
 _LEFT = "HAVING sum(n) <> 0"
 _NAMES = pa.schema((pa.field("name", pa.string(), nullable=False),))
 _NAMES_A_BATCH = 20_000
@@ -372,8 +374,11 @@ def write_version_rows(
     next_document = next(documents_to_add, None)
 
     def is_before(doc_id: str | None) -> bool:
+        # Behind the last part there is no bound: it takes all new documents that are left.
         return next_document is not None and (doc_id is None or next_document[0] < doc_id)
 
+    # Merges two streams in the order of document ids: the parts of the earlier version, and the new documents. A part
+    # is named again unless a document leaves it, or a new one comes before the next part.
     for part, following in zip_longest(base.parts, (later_part.first for later_part in base.parts[1:])):
         has_dropped = bisect.bisect_left(dropped_ids, part.first) < bisect.bisect_right(dropped_ids, part.last)
         # Small parts are joined with the next one.
@@ -382,6 +387,7 @@ def write_version_rows(
             continue
         rows = read_part_rows(store, part)
         if has_dropped:
+            # Files of facts are shared with other versions, so the facts of dropped rows are subtracted in a new file.
             facts.add(*facts_of_rows(rows.of(dropped), -1))
             rows = rows.without(dropped)
         while next_document is not None and is_before(following):

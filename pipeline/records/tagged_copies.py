@@ -71,6 +71,7 @@ def list_copies(workspace: Workspace, version: str, sources: Mapping[str, str], 
         for job in _jobs(placement_parts(store, version), sources):
             if job.name in stored:
                 copy_by_document[job.doc_id] = job.name
+            # A shard of this run failed at it, so it isn't tried again here.
             elif job.doc_id in failed:
                 failures.append(failed[job.doc_id])
             else:

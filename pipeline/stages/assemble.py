@@ -65,6 +65,7 @@ def assemble(
     plan = read_plan(store, version)
     run_id, inherited = plan.run_id, inherit(workspace, plan).without({*rebuild, *broken})
     failed = _failed_documents(workspace, version, broken)
+    # These are parsed, but have no structure or break a law; documents that failed in ``parse`` have no file.
     settled_ids = {doc_id for doc_id, (_, step, _) in failed.items() if step in (Step.STRUCTURE, Stage.CHECK)}
     planned_ids = {document.doc_id for document in plan.documents}
     new_ids = parsed_documents(workspace, planned_ids - inherited.documents - settled_ids)
@@ -73,6 +74,7 @@ def assemble(
         facts, pages, page_failures = Facts(store, inherited.parts, tables), dict(inherited.pages), [*inherited.failures]
 
         def figures() -> Iterator[pa.Table]:
+            # The first of two passes: a figure's number depends on the figures of all documents, so no row is made before.
             for survey in run(batched(((doc_id, None) for doc_id in new_ids), DOCUMENTS_A_SHARD)):
                 pages.update(survey.pages)
                 page_failures.extend(survey.failures)
@@ -88,6 +90,7 @@ def assemble(
             (doc_id, _Order(sources[doc_id], inherited.version if doc_id in moved else None, numbers)) for doc_id in doc_ids
         )
         batches = _reported(batched(orders, DOCUMENTS_A_SHARD), len(doc_ids), report)
+        # Renumbered and moved documents leave the parent's parts too, and come back with their new rows.
         dropped = (inherited.facts.keys() - inherited.documents) | renumbered | moved
         row_counts = write_version_rows(store, version, inherited.parts, inherited.facts, dropped, run(batches), facts)
     # Written after the rows: check repairs an indexed document without rows, but not rows of a document that isn't indexed.
@@ -135,6 +138,7 @@ class RowsActor:
             files = StructuredFiles(self._workspace, doc_id, self._drawn)
             pages[doc_id] = files.head.pages
             pictures.append((files.all_figures, files.placements))
+            # ``_failures`` fills in source and run, once the ledger says which documents are indexed.
             failures += [reported(failure, "", doc_id, None) for failure in files.failures]
             # Pages that can't be drawn have no row.
             failures += [

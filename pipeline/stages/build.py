@@ -48,6 +48,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     counted = counts_of(read_notes(store, version, [Stage.ASSEMBLE])[Stage.ASSEMBLE])
     spaces, rows = open_vectors(store, workspace.spaces), counted.rows
     row_count, error = attempt(lambda: _bring_forward(workspace, version, counted, spaces))
+    # Damage of an earlier version or of its collection only rules this way out; any other damage would stop a fill as well.
     if error is not None and not error.name.startswith("versions/") and error.name != workspace.collection(version):
         raise error
     counts_since_fill = {DERIVATIONS: 0, _CHANGED: 0}
@@ -131,6 +132,8 @@ def _derive_from_parent(
     try:
         row_count = derive(index, parent, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS)
     except InsetError:
+        # A damaged file of the parent may make the engine fail with any error; if all are intact, the error has another
+        # cause.
         if _is_intact(workspace, changes.earlier, skip=()):
             raise
         return None

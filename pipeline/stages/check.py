@@ -103,6 +103,7 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
             if not findings.broken:
                 _keep_docs(store, version, docs)
                 break
+        # Each round adds a document to ``rebuild`` or ``broken`` that wasn't in it before, so the loop ends.
         rebuild |= findings.broken.keys() & inherited.documents
         broken |= {doc_id: laws for doc_id, laws in findings.broken.items() if doc_id not in inherited.documents}
         verified = findings.verified - rebuild
@@ -310,6 +311,7 @@ class _VersionData:
         self._parts, self._documents = read_parts(store, version) or VersionParts(), read_documents(store, version)
         self._facts = Facts(store, self._parts, tables)
         before = inherited.facts
+        # A document that was taken over counts as changed if its rows differ, such as by the number of a figure.
         self._changed = {
             doc_id
             for doc_id, document_facts in self._documents.items()
@@ -347,6 +349,7 @@ class _VersionData:
             self._add(examined)
             n_tokens.append(examined.n_tokens)
         self.n_tokens = np.concatenate(n_tokens)
+        # A number that a changed document has may contradict an unchanged one, whose figures are in no examined row.
         if len(self._changed) < len(self._documents):
             for table in self._facts.sharing_figures(self._changed):
                 self._add_figures(placed_figures(table.cast(_SHARING), self._verified))
@@ -398,6 +401,8 @@ class _VersionData:
         if parent is None:
             return UnchangedRows(0, {})
         note = read_notes(store, parent, [Stage.CHECK]).get(Stage.CHECK)
+        # Unchanged rows aren't read: the long ones among them are the parent's, less those of documents that changed or
+        # left.
         replaced_documents = {
             doc_id for doc_id in self._inherited.facts if doc_id in self._changed or doc_id not in self._documents
         }

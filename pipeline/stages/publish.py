@@ -32,8 +32,10 @@ def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
         return manifest
     plan = read_plan(store, version)
     manifest = _manifest(workspace, plan, read_notes(store, version))
+    # The inventory lists the diff, and the manifest digests the inventory; without a manifest the version is unfinished.
     write_diff(store, manifest)
     inventory = write_inventory(store, version)
+    # Compares digests of the two inventories, so that no linked file is read once more.
     if plan.parent is not None:
         check_linked_index_files(workspace, version, plan.parent)
     manifest = manifest.model_copy(update={"inventory": inventory})
@@ -49,6 +51,7 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
     store = workspace.store
     manifest = finish(workspace, version, lease)
     live = read_pointer(store, fresh=True)
+    # An earlier try moved the pointer, and may have been killed before the alias followed.
     if live is not None and live.version == version:
         update_alias(workspace)
         return True

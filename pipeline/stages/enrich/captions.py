@@ -90,11 +90,13 @@ class _Work:
         for group in batched(self._documents, DOCUMENTS_AT_ONCE):
             targets: dict[str, CaptionTarget] = {}
             for doc_id in group:
+                # The right side wins: what several documents have is described at its place in the first of them.
                 targets = self._targets(doc_id) | targets
             self._documents_read += len(group)
             with self._lock:  # a model may take requests from its own thread
                 missing = self._cache.missing(targets)
             for missed in missing:
+                # Replies may not be stored yet when a later group of documents has the same target.
                 name = bytes.fromhex(missed)[:16]
                 if name in requested_ids:
                     continue
@@ -147,6 +149,7 @@ class _Work:
 
     def _write(self, descriptions: Sequence[Description]) -> None:
         with self._lock:
+            # Stored before they are counted: without a count yet, ``add_spent`` adds up the stored replies.
             self._cache.append(table_of(Description, descriptions))
             self._cache.compact()
         add_spent(self._workspace.store, spent_on(descriptions))
@@ -161,6 +164,8 @@ class _Work:
             description = Description(
                 outcome.row_id, reply.text, reply.model, *numbers, complete=reply.complete, money=money
             )
+        # An unreachable model says nothing about the input, so nothing is stored and the next refresh tries again; any
+        # other failure is stored, since it would only cost money again.
         elif failure is not None and failure.code is FailureCode.MODEL_UNREACHABLE:
             self.unanswered[outcome.row_id] = failure.message
         else:
@@ -237,6 +242,7 @@ class Writer(Generic[Record]):
                 return
 
     def _flush(self) -> None:
+        # They leave the queue only when they are written, so a failed write keeps them; ``add`` may append meanwhile.
         if records := self._pending[:]:
             self._write(records)
             with self._lock:

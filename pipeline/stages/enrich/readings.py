@@ -35,6 +35,7 @@ def keep_earlier(workspace: Workspace, plan: Plan) -> Plan:
     broken = {failure.doc_id for note in notes for failure in note.failures if failure.code in BROKEN_FILE}
     lost: dict[str, int | None] = {doc_id: None for doc_id in new_ids if doc_id in broken}
     lost |= _unread_pages(workspace, parsed_documents(workspace, new_ids))
+    # The earlier document is looked at only if the new bytes lost something.
     worse = {source: row for source, row in before.items() if source in changed and changed[source].doc_id in lost}
     parsed = _parsed(workspace, plan, worse)
     unread = _unread_pages(workspace, old_ids & parsed)

@@ -70,6 +70,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     plan = keep_earlier(workspace, read_plan(workspace.store, version))
     inherited = inherit(workspace, plan)
     doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
+    # Of several sources of a document the first counts: in reversed order it is written last.
     sources = {document.doc_id: document.source for document in reversed(plan.documents)}
     with contextlib.ExitStack() as stack:
         ray = _OnDemand(workspace, stack)
@@ -150,6 +151,7 @@ class _Structuring:
                 structured_count += 1
                 self.failed |= {outcome.row_id: outcome.failure for outcome in outcomes if outcome.failure is not None}
                 self._report(Step.STRUCTURE, structured_count, len(todo))
+            # Workers wrote them through stores of their own, so what this one remembers may be out of date.
             for doc_id in batch:
                 store.forget(files[doc_id])
         self.counts["structured"] = len(todo) - len(self.failed)
@@ -159,6 +161,7 @@ class _Structuring:
         corpus, keys = self._workspace.corpus, self._workspace.keys
         to_recognise, to_segment, to_search, to_compare = self._pictures_of(doc_ids)
         self._unfinished = {}
+        # Of a text layer, OCR reads a sample of pages for comparison; it reads the others only if the layer is at fault.
         self._recognise(chain.from_iterable(to_recognise.values()))
         faults, scans = self._faulty_layers(to_compare)
         if faults:

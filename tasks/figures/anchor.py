@@ -53,6 +53,7 @@ def anchor(
     assigned: set[int] = set()
     for above in (first, not first):
         for number, members in sorted(shown_parts[above].items()):
+            # The second side may name a part that a caption of the first side has already.
             free = tuple(index for index in members if index not in assigned)
             if number not in parts_by_caption and any(showing[index] for index in free):
                 parts_by_caption[number] = free
@@ -128,6 +129,7 @@ def _assigned(
         for number, caption in enumerate(captions):
             down = caption.y0 - part.y1 if above else part.y0 - caption.y1
             across = max(0.0, gap(part.x0, part.x1, caption.x0, caption.x1))
+            # Captions are barriers, too: a part beyond another caption belongs to that one.
             if (
                 down >= -GRAZE_PT
                 and across <= NEAR_PT
@@ -144,6 +146,7 @@ def _are_separated(part: BBox, caption: BBox, barriers: Sequence[BBox], *, above
     """Return whether something lies in the path from a part to a caption."""
     top, bottom = (part.y1, caption.y0) if above else (caption.y1, part.y0)
     path_x0, path_x1 = max(part.x0, caption.x0), min(part.x1, caption.x1)
+    # Without a width in common, as of a part diagonally below its caption, the path spans both.
     if path_x1 <= path_x0:
         path_x0, path_x1 = min(part.x0, caption.x0), max(part.x1, caption.x1)
     # A box that only grazes the path is beside it.
@@ -160,6 +163,7 @@ def _connected(caption: BBox, members: Sequence[int], parts: Sequence[BBox]) -> 
     connected: list[int] = []
     box = caption
     for index in todo:
+        # The caption counts for the nearest part only: each further one must be near the parts so far.
         if distance(parts[index], box) <= NEAR_PT:
             box = box | parts[index] if connected else parts[index]
             connected.append(index)
@@ -198,6 +202,7 @@ def callouts(words: Iterable[str]) -> frozenset[str]:
 def find_keys(lines: Sequence[Line]) -> list[CalloutKey]:
     """Return the lists of a page that may explain callouts: consecutive items from 1 or a, with their words."""
     keys: list[CalloutKey] = []
+    # `names` are the items of the list so far; `key_lines` are all lines since its first item, wrapped ones included.
     names: list[str] = []
     key_lines: list[Line] = []
     for line in lines:
@@ -208,6 +213,7 @@ def find_keys(lines: Sequence[Line]) -> list[CalloutKey]:
                 key_lines.clear()
             names.append(name)
         elif name in ("1", "a", "A"):
+            # Items counted from the first again are another list; any other item out of turn is a line of this one.
             keys.extend(_key(names, key_lines))
             names, key_lines = [name], []
         if names:
@@ -225,6 +231,7 @@ def _key(names: Sequence[str], key_lines: Sequence[Line]) -> list[CalloutKey]:
     )
     block = key_lines[last].block
     end = next((number for number in range(last, len(key_lines)) if key_lines[number].block != block), len(key_lines))
+    # A number alone in its block has its words in the next one, on the same row.
     row = [line for line in key_lines[end:] if is_level(line.bbox, key_lines[last].bbox)] if end == last + 1 else []
     return [CalloutKey(frozenset(names), (*key_lines[:end], *row))]
 
@@ -235,6 +242,7 @@ def _following(name: str) -> str:
 
 def match_keys(figures: Mapping[int, tuple[BBox, Collection[str]]], keys: Sequence[CalloutKey]) -> dict[int, CalloutKey]:
     """Return each figure's key: each key goes to the figure whose callouts it covers best."""
+    # The best cover is taken first; of keys that cover a figure equally well, the nearer one.
     pairs = sorted(
         (-_share(names, key.names), distance(box, key.bbox), number, key_number)
         for number, (box, names) in figures.items()

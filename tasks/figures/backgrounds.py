@@ -50,6 +50,7 @@ def is_note_background(part: Part, lines: Sequence[Line], pictures: Sequence[Pic
     if any(mark.strokes for mark in marks):
         return False
     core = box.grown(-BORDER_PT)
+    # What stays at the edge is the border, which need not be a shade.
     inner = [mark for mark in marks if overlap(mark.bbox, core)]
     if not inner or not all(mark.filled and mark.bbox.width >= FULL_WIDTH_SHARE * box.width for mark in inner):
         return False
@@ -78,6 +79,7 @@ def without_bleed(part: Part, page: BBox, images: Sequence[PictureRegion]) -> li
     """
     picture_boxes = [picture.bbox for picture in part.images]
     covered = COVERED_SHARE * part.bbox.area
+    # Images that the drawing holds don't count: the one that it may show must be another.
     if any((image.bbox & part.bbox).area >= covered for image in images if image.bbox not in picture_boxes):
         return [part]
     inside = page.grown(-TOUCH_PT)

@@ -119,6 +119,7 @@ def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> l
             of_size[placement.figure_id, *_size(placement.bbox)].add(placement.page)
         if _is_band(placement, by_number[placement.page]):
             bands[_position(placement.bbox)].add(placement.page)
+    # A figure's most frequent position tells of its placements at the edge of other pages, too.
     at_one_position: dict[object, int] = defaultdict(int)
     for (figure_id, *_), on_pages in at_position.items():
         at_one_position[figure_id] = max(at_one_position[figure_id], len(on_pages))

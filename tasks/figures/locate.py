@@ -175,6 +175,7 @@ def join_images(images: Sequence[Image]) -> list[PictureRegion]:
         members = (*(member for group in touching for member in group.images), image)
         box = union([image.bbox, *(group.bbox for group in touching)])
         groups = [group for group in groups if group not in touching] + [_Tiles(box, members)]
+    # Rows are joined once they are complete: before, their sides differ from those of the row above.
     while rows := _touching_rows(groups):
         upper, lower = rows
         joined = _Tiles(upper.bbox | lower.bbox, (*upper.images, *lower.images))
@@ -247,6 +248,7 @@ def _is_of_column(part: Part, pictures: Sequence[Part]) -> bool:
     alike = [
         picture
         for picture in pictures
+        # Both sides of a box add up to twice its centre, hence twice the tolerance.
         if abs(sum(picture.bbox[::2]) - sum(part.bbox[::2])) <= 2 * SAME_CENTRE_PT
         and 1 / SAME_SIZE <= max(part.bbox.height, 1.0) / picture.bbox.height <= SAME_SIZE
         and 1 / SAME_SIZE <= max(part.bbox.width, 1.0) / picture.bbox.width <= SAME_SIZE
@@ -320,6 +322,7 @@ def locate(
     covering = PAGE_SHARE * page.area
     scans = [replace(region, kind=Kind.SCAN) for region in joined_images if region.bbox.area >= covering]
     pictures = [mark_inline(region, lines) for region in joined_images if region.bbox.area < covering]
+    # A mark as large as the page is its background, and would join all others to one drawing.
     paths = [mark for mark in marks if mark.bbox.area < PAGE_SHARE * page.area]
     placed = placed_graphics(page, frames, paths, pictures, text)
     drawings, tables = _drawings_and_tables(page, placed, text)
@@ -340,6 +343,7 @@ def locate(
     # Pictures in the cells of a table aren't panels of one.
     text_boxes = [frame for frame in frames if not any(frame.grown(TOUCH_PT).contains(table.bbox) for table in tables)]
     uncaptioned = uncaptioned_pictures(free, page, text_boxes, text)
+    # Icons in a line of text were left out above, so that no caption or panel takes them.
     inline = [region for part in laid for region in part.images if region.inline and not part.marks]
     return Located((*scans, *merge_overlapping([*captioned, *uncaptioned, *inline])), tables)
 
@@ -388,6 +392,8 @@ def with_labels(region: PictureRegion, labels: Sequence[BBox], *, has_bars: bool
     overhang = max(OVERHANG_PT, BAR_NAME_SHARE * region.bbox.width if has_bars else 0.0)
     box = region.bbox
     while True:
+        # A label may bring further labels near. The overhang is measured from the drawing alone: from the grown box,
+        # it would have no limit.
         around = BBox(box.x0 - across, box.y0 - LABEL_GAP_PT, box.x1 + across, box.y1 + LABEL_GAP_PT)
         close = (label for label in labels if overlap(label, around) and not box.contains(label))
         larger = union([box, *(label for label in close if _overhang(label, region.bbox) <= overhang)])

@@ -46,6 +46,7 @@ def join_overlays(pictures: Sequence[PictureRegion], drawings: Sequence[Part]) -
     """Join images with the drawings over them, and drawings with the images in them; borders are removed."""
     parts: list[Part] = []
     free = list(drawings)
+    # The largest image goes first: a drawing over several images is joined with that one.
     for picture in sorted(pictures, key=lambda region: -region.bbox.area):
         holder = next((part for part in free if _holds(part, picture.bbox)), None)
         if holder is not None:
@@ -89,6 +90,7 @@ def one_picture(parts: Sequence[Part], lines: Sequence[Line]) -> PictureRegion:
     if len(images) == 1 and (len(parts) == 1 or all(mark.is_rule for mark in marks)) and not parts[0].framed:
         image = images[0]
         drawn_over = len(parts) == 1 and not all(_is_border(mark, image.bbox) for mark in marks)
+        # An image with a few words on it is drawn with these labels; one under a longer text is kept as it is stored.
         label_characters = sum(len(line.text) for line in lines if image.bbox.contains(line.bbox))
         if not drawn_over and not 0 < label_characters < MOST_LABEL_CHARACTERS:
             return image
@@ -174,6 +176,7 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     if not boxes:
         return []
     sides = np.fromiter(chain.from_iterable(boxes), float, 4 * len(boxes)).reshape(-1, 2, 2)
+    # Boxes are cut to the page, since the arrays would be as large as the distance of one far outside.
     last_cell = np.array((page.x1, page.y1)) // CELL_PT + 3
     cells = np.clip((sides + np.array(((-1,), (1,))) * JOIN_PT / 2) // CELL_PT, 0, last_cell).astype(int)
     cells[:, 1] += 1
@@ -183,6 +186,7 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     for row, column, step in ((0, 0, 1), (0, 1, -1), (1, 0, -1), (1, 1, 1)):
         np.add.at(edges, (down[:, row], across[:, column]), step)
     labels, _ = scipy.ndimage.label(edges.cumsum(axis=0).cumsum(axis=1) > 0)
+    # All cells of a box are connected, so the label of its first cell is that of its group.
     groups: dict[int, list[int]] = {}
     for index, label in enumerate(labels[down[:, 0], across[:, 0]].tolist()):
         groups.setdefault(label, []).append(index)

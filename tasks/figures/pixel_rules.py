@@ -38,6 +38,7 @@ def rules_in(picture: bytes) -> list[BBox]:
         scale = max(1.0, max(opened.size) / LARGEST_SIDE_PX)
         grey = np.asarray(opened.convert("L").resize([round(side / scale) for side in opened.size], Pillow.Resampling.BOX))
     least, thick = (max(2, round(share * max(grey.shape))) for share in (LEAST_LENGTH_SHARE, THICKNESS_SHARE))
+    # A vertical rule is a horizontal one of the transposed picture.
     across = [BBox(*bar) for bar in _bars(grey, least, thick)]
     down = [BBox(bar.top, bar.start, bar.low, bar.end) for bar in _bars(np.ascontiguousarray(grey.T), least, thick)]
     rules = [BBox(*(side * scale for side in box)) for box in across + down]
@@ -53,6 +54,7 @@ def _ink(grey: NDArray[np.uint8], thick: int) -> NDArray[np.bool_]:
         np.maximum(above, padded[at : at + height], out=above)
         np.maximum(below, padded[2 * thick - at : 2 * thick - at + height], out=below)
     np.minimum(above, below, out=above)
+    # Unsigned levels wrap around below zero, so the difference is limited to what isn't negative.
     return above - np.minimum(above, grey) > INK_LEVELS
 
 
@@ -71,11 +73,13 @@ def _bars(grey: NDArray[np.uint8], least: int, thick: int) -> list[_Bar]:
 def _pieces(ink: NDArray[np.bool_], least: int) -> list[_Bar]:
     """Return runs of at least ``least`` pixels, joined with those of the next row that they mostly overlap."""
     steps = np.diff(np.pad(ink, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    # A run begins at a step up and ends at a step down; the blank columns added at the sides end runs that reach an edge.
     (rows, starts), (_, ends) = np.nonzero(steps == 1), np.nonzero(steps == -1)
     long = ends - starts >= least
     closed_bars: list[_Bar] = []
     open_bars: list[_Bar] = []
     for row, start, end in zip(rows[long].tolist(), starts[long].tolist(), ends[long].tolist(), strict=True):
+        # Runs come row by row, so a bar that the row before didn't extend is complete.
         closed_bars += [bar for bar in open_bars if bar.low < row]
         open_bars = [bar for bar in open_bars if bar.low >= row]
         run = _Bar(start, row, end, row + 1)
@@ -98,6 +102,7 @@ def _continues(bar: _Bar, piece: _Bar, grey: NDArray[np.uint8], thick: int) -> b
     """Return whether a piece is level with a bar, and what is between them as dark."""
     if max(bar.low, piece.low) - min(bar.top, piece.top) > thick or piece.start - bar.end > thick + 2:
         return False
+    # A crossing rule leaves the gap as dark as the bar; between two rules, the gap shows paper.
     darkest = grey[bar.top : bar.low, bar.start : max(bar.end, piece.start)].min(axis=0).astype(np.int16)
     length = bar.end - bar.start
     return bool((darkest[length:] <= np.median(darkest[:length]) + INK_LEVELS).all())
@@ -173,10 +178,12 @@ def _straightened(picture: bytes) -> Straightened | None:
         given_size = opened.size
         if min(given_size) < LEAST_SIDE_PX or max(given_size) > LARGEST_RATIO * min(given_size):
             return None
+        # This lets a JPEG be decoded at a lower resolution. The given size is read before, since boxes are in its pixels.
         opened.draft("RGB", (STRAIGHT_SIDE_PX, STRAIGHT_SIDE_PX))
         degrees = _skew(opened)
         if not degrees:
             return None
+        # The picture is scaled before it is turned, so that the larger one after the turn has the permitted size.
         turn = math.radians(abs(degrees))
         width, height = (given_size[axis] * math.cos(turn) + given_size[1 - axis] * math.sin(turn) for axis in (0, 1))
         scale = max(1.0, math.ceil(max(width, height)) / STRAIGHT_SIDE_PX)
@@ -213,6 +220,7 @@ def _skew(page: Pillow.Image) -> float:
     along, beside = _edges(grey), _edges(grey.T)
     if not len(along[0]) or not len(beside[0]):
         return 0.0
+    # Two passes save most of the projections: wide steps over the whole range, then narrow ones around the best.
     coarse = np.arange(-LARGEST_DEGREES, LARGEST_DEGREES + STEP_DEGREES / 2, STEP_DEGREES)
     sharpness = _sharpness(along, beside, coarse)
     near = coarse[sharpness.argmax()]

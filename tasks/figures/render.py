@@ -53,6 +53,7 @@ def as_displayed(pixels: NDArray[Any], matrix: Matrix, rotation: int) -> NDArray
 
 def stands_as_stored(matrix: Matrix, rotation: int) -> bool:
     """Return whether an image is upright, either on the page as written or on the page as its rotation shows it."""
+    # Six different pixels of unequal sides are changed by every rotation and mirroring but the identity.
     probe = np.arange(6).reshape(2, 3)
     views = (as_displayed(probe, matrix, 0), as_displayed(probe, matrix, rotation))
     return any(view is not None and np.array_equal(view, probe) for view in views)
@@ -91,6 +92,7 @@ def encode(pixels: Pixels) -> tuple[Figure, bytes]:
     raw = pixels.tobytes()
     sink = io.BytesIO()
     Pillow.fromarray(pixels).save(sink, "PNG", compress_level=_PNG_EFFORT)
+    # The size is hashed, too: the same bytes may be a picture of another shape.
     sha1 = hashlib.sha1(f"{width}x{height}:".encode(), usedforsecurity=False)
     sha1.update(raw)
     return Figure(figure_id(width, height, raw), sha1.hexdigest(), width, height, "png"), sink.getvalue()
@@ -143,10 +145,12 @@ class FigureCollector:
         """Return the figure of one image; ``upright``: as the page shows it, however it is stored."""
         is_plain = stands_as_stored(image.matrix, page.rotation) and not upright
         embedded = page.embedded(image)
+        # An image that isn't turned gives the same figure on each page, so its key has neither its rotation nor the page's.
         cache_key = embedded, None if is_plain else (*matrix_signs(image.matrix), page.rotation)
         if cache_key not in self._seen:
             self._seen[cache_key] = self._decoded(embedded, None if is_plain else image.matrix, page.rotation)
         figure, raw_sha1 = self._seen[cache_key]
+        # A failure is kept as well, so that a broken image on many pages is decoded once, and reported for each.
         if isinstance(figure, BadInputError):
             raise figure
         return figure, raw_sha1

@@ -112,6 +112,7 @@ def _is_striped(part: Part, lines: Sequence[Line]) -> bool:
     shaded = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule]
     down = [mark.bbox for mark in part.marks if mark.is_rule and mark.bbox.height > mark.bbox.width]
     rows = {(box.y0, box.y1) for box in shaded}
+    # What of a vertical rule is outside the shaded rows is beside white ones.
     if any(rule.height - sum(max(0.0, -gap(rule.y0, rule.y1, *row)) for row in rows) > WHITE_ROW_PT for rule in down):
         return False
     return has_stripes(part, [line for line in lines if part.bbox.has_middle_of(line.bbox)])
@@ -190,6 +191,7 @@ def has_bars(part: Part, lines: Sequence[Line]) -> bool:
     The shaded cells of a table have the same sides in each of its rows; bars end where their values do.
     """
     boxes = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule]
+    # Vertical bars are horizontal ones with x and y exchanged.
     if not (_are_bars(boxes) or _are_bars([BBox(box.y0, box.x0, box.y1, box.x1) for box in boxes])):
         return False
     around = part.bbox.grown(LABEL_GAP_PT)
@@ -205,6 +207,7 @@ def _are_bars(boxes: Sequence[BBox]) -> bool:
         rows.setdefault(round((bar.y0 + bar.y1) / 2 / BASE_PT), []).append(bar)
     if len(rows) < FEWEST_ROWS_OF_BARS:
         return False
+    # The pieces of a stacked bar are one row, so only its outermost ends tell of a base.
     lefts, rights = (
         [min(bar.x0 for bar in row) for row in rows.values()],
         [max(bar.x1 for bar in row) for row in rows.values()],

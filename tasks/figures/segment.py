@@ -129,6 +129,7 @@ def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[
     height, width, _ = pixels.shape
     page = BBox(0, 0, width, height)
     segments: list[Segment] = []
+    # Figures that fill the page come last, when any other has its place; the sort is stable, so the others stay by score.
     for region in sorted(_in_parts(regions, pixels), key=lambda region: fills_page(region.bbox, page)):
         box = BBox(*map(round, region.bbox & page))
         seen_twice = any(_share(box, segment.region.bbox) > SAME_SHARE for segment in segments)
@@ -179,6 +180,7 @@ def _parts(outer: LayoutRegion, regions: Sequence[LayoutRegion]) -> list[LayoutR
     parts: list[LayoutRegion] = []
     for candidate in regions:
         box = candidate.bbox
+        # The model is less sure of parts than of the box around them.
         if (candidate.kind is RegionKind.WORDS and candidate.score < SURE_SCORE) or candidate.score >= outer.score:
             continue
         if (box & outer.bbox).area < WITHIN_SHARE * box.area:

@@ -72,6 +72,7 @@ def gutters_of(lines: Sequence[Line]) -> list[float]:
             start = left + at
         elif not is_inked and start is not None:
             if columns and start - columns[-1][1] < least:
+                # A gap narrower than a gutter is a blank between words, so both sides of it are one column.
                 start = columns.pop()[0]
             columns.append((start, left + at))
             start = None
@@ -84,6 +85,7 @@ def contents_entries(lines: Sequence[Line]) -> list[Line]:
     entry = _ENTRY_BELOW_TITLE if any(_CONTENTS.fullmatch(line.text) for line in lines) else _ENTRY
     numbers = [_page_of_entry(row, _ENTRY, entry) for row in rows]
     entries = [at for at, number in enumerate(numbers) if number is not None]
+    # Entries with Roman numbers, which are 0 here, aren't compared with the others.
     pages = [number for number in numbers if number]
     rising = sum(page <= following_page for page, following_page in pairwise(pages))
     if len(entries) < FEWEST_ENTRIES or rising < RISING_SHARE * (len(pages) - 1):

@@ -97,6 +97,7 @@ def _columns(region: PageRegion, lines: Sequence[Line]) -> list[float]:
     """Return the edges between columns; those across words are moved to the next gutter, or left out."""
     levels = levels_of(lines)
     rows = len(levels)
+    # In a single row no other row shows a gutter, so each gap between cells is an edge.
     if rows == 1:
         return [(left_cell.bbox.x1 + right_cell.bbox.x0) / 2 for left_cell, right_cell in pairwise(levels[0])]
     gutters = gutters_of(lines)
@@ -109,6 +110,7 @@ def _columns(region: PageRegion, lines: Sequence[Line]) -> list[float]:
             edges.append(edge)
         elif near:
             edges.append(min(near, key=lambda gutter: abs(gutter - edge)))
+    # Two edges across words may have been moved to one gutter.
     return sorted(set(edges))
 
 

@@ -47,6 +47,7 @@ def rotation_of(lines: Sequence[Line], rotation: int) -> int:
     long = [line for line in lines if len(line.text.strip()) >= LONG_CHARACTERS]
     if not long:
         return rotation
+    # Lines that are level on the unrotated page weren't turned with it by a quarter.
     if 2 * sum(line.bbox.height > line.bbox.width for line in long) <= len(long):
         return rotation if rotation % 180 == 0 else 0
     rows = [
@@ -100,6 +101,7 @@ def split_rows(band: Row, rotation: int) -> list[Row]:
     low = min((cell.bbox.y1 for cell in upright_cells.values()), default=0.0)
     beside_all = {column for column, cell in upright_cells.items() if cell.bbox.y0 < high or cell.bbox.y1 > low}
     columns = {column: cell for column, cell in upright_cells.items() if cell.lines and column not in beside_all}
+    # Lines of one column alone are a wrapped cell: beside them there are no rows to see.
     if sum(len(cell.lines) > 1 for cell in columns.values()) < 2:
         return [band]
     height = median(line.bbox.height for cell in columns.values() for line in cell.lines)
@@ -114,6 +116,7 @@ def split_rows(band: Row, rotation: int) -> list[Row]:
         row: list[TableCell | None] = []
         for column, cell in enumerate(band):
             if cell is None or column in beside_all:
+                # Such a cell is in the first row, and covers its place in the others.
                 row.append(None if rows else cell)
                 continue
             box = upright_cells[column].bbox
@@ -137,6 +140,7 @@ def _levels_of(columns: Mapping[int, TableCell], height: float) -> list[_Level]:
     first = min(columns)
     levels: list[tuple[float, _Level]] = []
     between = 0
+    # The first column comes last, when the others have made the levels: its names of groups must not make any.
     for column in sorted(columns, key=lambda column: column == first):
         for line in columns[column].lines:
             middle = _middle(line, height)
@@ -170,6 +174,7 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, TableCell]) -> list[
     rooms = {column: _room(cell) for column, cell in columns.items()}
     starts: list[int] = []
     numbered = worded = wrapped = 0
+    # The columns with a line, and those with a number, since the last start of a row.
     filled: set[int] = set()
     number_columns: set[int] = set()
     for at, (above, level) in enumerate(pairwise(levels), start=1):
@@ -191,6 +196,7 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, TableCell]) -> list[
         filled.clear()
         number_columns.clear()
     sure = 1 + numbered + worded
+    # Two rows are enough for a table of numbers if all columns, or all but one, have a line in both.
     paired = numbered and len(columns) > len(levels) == 2 and len(levels[0]) == len(levels[1]) >= len(columns) - 1
     return starts if (paired or sure >= FEWEST_ROWS) and sure > wrapped else []
 

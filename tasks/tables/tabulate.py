@@ -110,6 +110,7 @@ def tabulate(
     fewest = 1 if ruling.found_by is FoundBy.LAYOUT else 2  # a head may be alone at the foot of a page
     if len(cells) < fewest or max(sum(cell is not None for cell in row) for row in cells) < 2:
         return None
+    # The grid of a layout model has no cells over several columns that could be split.
     if ruling.found_by is not FoundBy.LAYOUT:
         cells = split_columns(cells, lines, letters_of, rotation)
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
@@ -120,6 +121,7 @@ def tabulate(
         tuple(None if cell is None else TableCell(cell, _unbroken(next(lines_of_cells), rotation)) for cell in row)
         for row in cells
     ]
+    # Rows are split in reading order, since the first column names them; spans are found from left to right.
     bands = [band[::-1] if right_to_left else band for band in ruled]
     table = bands if ruling.found_by is FoundBy.LAYOUT else [row for band in bands for row in split_rows(band, rotation)]
     spans = merged_cells([row[::-1] if right_to_left else row for row in table], rotation)
@@ -144,12 +146,14 @@ def cells_of(ruling: Ruling) -> Boxes:
     xs = _merged([*(side.at for side in ruling.down), *(end for side in ruling.across for end in side[1:])])
     ys = _merged([*(side.at for side in ruling.across), *(end for side in ruling.down for end in side[1:])])
     covered = np.zeros((len(ys) - 1, len(xs) - 1), dtype=bool)
+    # `walls` tells of each place whether a rule is at its left, `floors` whether one is above it.
     walls = np.array([_are_walls(ruling.down, x, ys) for x in xs], dtype=bool).T
     floors = np.array([_are_walls(ruling.across, y, xs) for y in ys], dtype=bool)
     cells: list[list[BBox | None]] = [[None] * covered.shape[1] for _ in range(covered.shape[0])]
     for row, column in np.ndindex(covered.shape):
         if covered[row, column]:
             continue
+        # From its upper left place, a cell grows to the right and then down, until a rule or another cell ends it.
         right = column + 1
         while right < covered.shape[1] and not walls[row, right] and not covered[row, right]:
             right += 1
@@ -218,6 +222,7 @@ def _lines_by_cell(
     edges = np.array(cells)
     near = [line for line in lines if _meets(line.bbox, table.grown(HELD_PT))]
     boxes = np.array([line.bbox for line in near]).reshape(-1, 4)
+    # Most lines are in one cell as a whole; only the others need the positions of their letters, which take long to read.
     for line, holder in zip(near, _holders(boxes[:, :2], boxes[:, 2:], edges), strict=True):
         if holder >= 0:
             lines_of_cells[holder].append(CellLine(" ".join(line.text.split()), line.bbox))

@@ -102,10 +102,12 @@ def decimal_mark(cells: Iterable[str]) -> DecimalMark | None:
         if number is None or not marks:
             continue
         last = number.digits.rsplit(marks[-1], 1)
+        # "1,234" may be either, but "0,125" is a fraction: groups don't begin with 0.
         grouped = len(last[1]) == 3 and 1 <= len(_SPACES.sub("", last[0])) <= 3 and not last[0].startswith("0")
         if len(set(marks)) == 2 or (len(marks) == 1 and not grouped):
             marks_seen.add(DecimalMark(marks[-1]))
         elif len(marks) > 1:
+            # A mark that a number has twice groups its digits, so the other one is the decimal mark.
             marks_seen.add(DecimalMark.POINT if marks[0] == "," else DecimalMark.COMMA)
     return marks_seen.pop() if len(marks_seen) == 1 else None
 

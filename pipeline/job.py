@@ -72,6 +72,7 @@ def _packed_corpus(corpus: Corpus, folder: Path) -> tuple[Corpus, dict[str, byte
     files: dict[str, bytes] = {}
 
     def pack(file: Path, beside: Sequence[Path] = ()) -> str:
+        # A folder for each file, since two may have the same name; the pictures of examples stay beside their prompt.
         folder = f"files/{len(files)}"
         files.update({f"{folder}/{packed.name}": packed.read_bytes() for packed in (file, *beside)})
         return f"{folder}/{file.name}"

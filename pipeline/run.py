@@ -151,6 +151,7 @@ class RefreshRun:
         workspace = self.workspace
         with self._timed(Stage.PLAN), self.holding_lease() as lease:
             if not options.dry_run:
+                # The source is compared with the live version, so what is damaged or half deleted is put in order first.
                 restore_pointer(workspace.store, workspace.corpus.name, lease.fence)
                 discard_lost_versions(workspace)
                 with contextlib.suppress(DamagedError):  # made again next, and finished by a later refresh
@@ -315,6 +316,7 @@ class RefreshRun:
             with self.workspace.store.remembering(), self._discarding():
                 yield self._lease
             return
+        # Tasks of one run re-enter the lease, and lose the swap to each other if they do so at the same moment.
         attempts = Retrying(
             retry=retry_if_exception_type(TransientError),
             stop=stop_after_attempt(_LEASE_TRIES),
@@ -338,6 +340,7 @@ class RefreshRun:
         try:
             yield
         except DamagedError as error:
+            # What this user may not read isn't damaged.
             if not isinstance(error.__cause__, PermissionError):
                 with contextlib.suppress(TransientError, UserError):  # a store that is read-only
                     discard(self.workspace, [error.name])

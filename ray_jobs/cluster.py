@@ -39,6 +39,7 @@ def connected(options: RayOptions) -> Iterator[int]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Workers share this process's environment; under uv, Ray would build another.
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    # Releases of Ray differ in whether they hide GPUs from actors that have none; ``ray_jobs.embed`` hides them itself.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if options.address is None and _IN_A_JOB not in os.environ and "ray" not in sys.modules:
         # Ray does this for a cluster of its own anyway, with a warning. It reads the variable when it is imported.

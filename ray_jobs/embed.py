@@ -125,6 +125,7 @@ class _RemoteEmbedder(EmbedderActor):
         super().__init__(*arguments)
 
 
+# Spaces take turns at each group of rows, so two models stay loaded from one group to the next.
 _local_embedder = functools.lru_cache(maxsize=2)(EmbedderActor)
 
 

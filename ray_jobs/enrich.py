@@ -154,6 +154,7 @@ def _run(
 ) -> Iterator[list[Outcome[Any]]]:
     """Run an actor in this process for at most ``few`` rows, or without ``ray``; else a pool of them."""
     remaining_rows = iter(rows)
+    # One row more than few shows that Ray is worth its start, without holding all rows.
     first_rows = list(islice(remaining_rows, few + 1))
     batches = batched(chain(first_rows, remaining_rows), rows_a_batch)
     if ray is None or len(first_rows) <= few:

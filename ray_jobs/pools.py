@@ -154,6 +154,7 @@ def _in_order(pool: "_Pool", batches: Iterable[Batch]) -> Iterator[Outcome[Any]]
 
     for outcomes in _run(pool, listed()):
         early_outcomes |= {outcome.row_id: outcome for outcome in outcomes}
+        # An outcome waits until those of all rows before it were yielded; a batch that is split keeps its row ids.
         while unfinished_ids and unfinished_ids[0] in early_outcomes:
             yield early_outcomes.pop(unfinished_ids.popleft())
 
@@ -173,6 +174,7 @@ def _run(pool: "_Pool", batches: Iterable[Batch]) -> Iterator[list[Outcome[Any]]
         free_slots = pool.room() - len(waiting)
         new_attempts = [_Attempt(batch) for batch in islice(remaining, max(0, free_slots))]
         waiting.extend(new_attempts)
+        # Fewer batches than there is room for mean that no more come.
         pool.feed(waiting, last=len(new_attempts) < free_slots)
         yield from outcome_batches  # the actors work meanwhile
         if not waiting and not pool.busy():
@@ -227,6 +229,7 @@ def _next_attempts(finished: _Finished) -> tuple[list[_Attempt], list[list[Outco
                 return [attempt], []
             if attempt.deaths < _RETRIES:
                 return [_Attempt(attempt.batch, attempt.deaths + 1)], []
+            # Alone, each row gets all tries again, so that only the one at fault fails.
             if len(attempt.batch) > 1:
                 return [_Attempt([row]) for row in attempt.batch], []
             message = f"the worker died each of {_RETRIES + 1} times on this row"
@@ -332,6 +335,7 @@ class _Pool:
         """Wait for an event; return the batches that are finished, or whose actor died."""
         holders = {ref: worker for worker in self._workers for ref, _ in worker.queue}
         holders |= {worker.starting: worker for worker in self._workers if not worker.is_ready}
+        # Once an actor has a place, a batch may take any time; before that, the cluster may never have room.
         has_room = any(worker.placed for worker in self._workers)
         ready_refs, _ = self._ray.wait([*holders], num_returns=1, timeout=None if has_room else _PLACED_WITHIN_S)
         if not ready_refs:
@@ -390,6 +394,8 @@ class _Pool:
             if worker.placed:
                 worker.is_ready, self._failed_starts = True, 0
             else:
+                # The constructor is a second step: to load a model may take minutes, in which the cluster doesn't count
+                # as full.
                 worker.placed = True
                 worker.starting = worker.handle.make.remote(*self._constructor)
 
@@ -398,6 +404,7 @@ class _Pool:
         self._workers.remove(worker)
         self._end(worker)
         finished: list[_Finished] = []
+        # The actor was at the first batch without an answer when it died; those behind it had not begun, and bear no blame.
         may_have_run = True
         for ref, attempt in worker.queue:
             try:

@@ -74,6 +74,7 @@ class JobServer:
             state = self.state_of(job_id)
             if state is None and self._submit(job_id, job):
                 return job_id, True
+            # Another caller may have submitted the job between the two requests, so its state is read again.
             state = state or self.state_of(job_id)
             if state is not None and not state.over:
                 return job_id, False
@@ -94,6 +95,7 @@ class JobServer:
                     )
                 )
             except TransientError:
+                # Ray reports an id that is taken like any other error, so only the job's existence tells them apart.
                 if self.state_of(job_id) is None:
                     raise
                 return False
@@ -129,6 +131,8 @@ class JobServer:
                         chunk = await asyncio.wait_for(anext(chunks), _SILENT_S)
                         *full_lines, unfinished_line = (unfinished_line + chunk).split("\n")
                         for text in full_lines:
+                            # Each tail begins with the first line of the log, so lines that an earlier one yielded are
+                            # skipped.
                             line_count += 1
                             if line_count > yielded:
                                 yielded = line_count

@@ -129,11 +129,13 @@ def start(function: Work[Task, Result], task: Task, limits: ParseOptions) -> Run
         )
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
+    # The task is pickled here, so that the child sets its environment before it unpickles it.
     process = context.Process(
         target=_in_child, args=(function, pickle.dumps(task), limits, dict(os.environ), theirs), daemon=False
     )
     with _STARTING, _no_main_module():
         process.start()
+    # The child alone holds the end to write to, so its death ends the pipe and wakes whoever waits for it.
     theirs.close()
     return RunningTask(task, limits, process, ours)
 
@@ -262,12 +264,14 @@ def _in_child(
 
 
 def _limit_memory(mebibytes: int) -> None:
+    # The limit is on address space, of which a fork of the server has much before it opens the document.
     limit = psutil.Process().memory_info().vms + mebibytes * _MEBIBYTE
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _limit_time(seconds: float) -> None:
     """Let the kernel end this process after so much CPU time, in whole seconds from its start, or wall time from now."""
+    # The signal at the limit of CPU time would write a core file.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)  # only a superuser may raise it
     cpu_s = math.ceil(seconds)

@@ -152,6 +152,7 @@ class PageDrawer:
         future: Future[bytes] = Future()
         with self._lock:
             cached = self._cached(drawing)
+        # The file is read outside the lock, since a disk may be slow; another caller may cache the page meanwhile.
         stored_picture = self._kept(drawing) if cached is None else None
         with self._lock:
             if stored_picture is not None:
@@ -242,6 +243,7 @@ class PageDrawer:
                         job, ChildError(TransientError(f"no process can be started to draw pages: {error.strerror}"))
                     )
             children = [job.child.reply for job in self._running.values() if job.child is not None]
+            # Memory of children is sampled at intervals; without any, only a new job ends the wait.
             multiprocessing.connection.wait([self._wake_reader, *children], timeout=POLL_S if children else None)
             while self._wake_reader.poll():
                 self._wake_reader.recv_bytes()
@@ -303,6 +305,7 @@ class PageDrawer:
             elif isinstance(outcome, BadInputError | NotFoundError):
                 self._failures[_attempt(job.drawing)] = (time.monotonic() + FAILURE_S, outcome)
                 _bound(self._failures)
+                # The failure also answers those who wait for the page with other boxes, or at a higher resolution.
                 for waiting_job in list(self._waiting.values()):
                     if self._cached(waiting_job.drawing) is not None:
                         waiters += self._waiting.pop(waiting_job.drawing).waiters

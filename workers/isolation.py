@@ -70,6 +70,7 @@ def isolate() -> list[str]:
         return [f"writing: {sys.platform} has no Landlock", f"the network: {sys.platform} has no seccomp"]
     _close_sockets()
     libc = ctypes.CDLL(None, use_errno=True)
+    # The kernel demands this before a process without privileges may restrict itself.
     libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     return [
         f"{capability}: {why}"
@@ -108,6 +109,9 @@ def _forbid_sockets(libc: ctypes.CDLL) -> str | None:
     if machine == "x86_64":
         tests.append((_AT_LEAST, _X32))
     count = len(tests)
+    # Loads the architecture, at byte 4 of what the filter sees, since the numbers of calls differ by it, then the
+    # call's number, at byte 0. A match jumps over the remaining tests to the refusal at the end; what matches none is
+    # allowed.
     program = [
         (_LOAD, 0, 0, 4),
         (_EQUAL, 0, count + 2, architecture),
@@ -145,6 +149,7 @@ def writing(store: ObjectStore, *folders: str) -> Iterator[Put]:
         try:
             ours.send_bytes(name.encode())
             ours.send_bytes(data)
+        # The writer ends early only on an error, which it has sent.
         except BrokenPipeError:
             finish()
 
@@ -171,6 +176,7 @@ def _write_objects(store: ObjectStore, folders: tuple[str, ...], objects: Connec
         while True:
             name = objects.recv_bytes().decode()
             data = objects.recv_bytes()
+            # The PDF may have taken over the process that sends names, so it writes nowhere else.
             if not name.startswith(folders) or ".." in name:
                 raise BadInputError(f"reading it tried to write {name!r}", FailureCode.CRASHED)
             store.put(name, data)

@@ -122,6 +122,7 @@ def _parse(task: _Task, opened: Callable[[int], None]) -> tuple[int, float]:
             keep_figure=lambda name, picture: put(f"figures/{name}", picture),
             opened=opened,
         )
+        # The parsed file comes last: if it exists, so do the original and the figures.
         put(document_file(job.doc_id), data)
         put(file, pack_parsed(document))
     return len(document.pages), time.monotonic() - started

@@ -46,6 +46,7 @@ class PictureFiles:
                 return None
             digest, picture = file_bytes[:_DIGEST], file_bytes[_DIGEST:]
             if sha256(picture).encode() == digest:
+                # The time of the last use decides which pictures go first.
                 os.utime(file)
                 return picture
             file.unlink(missing_ok=True)

@@ -332,6 +332,8 @@ def _write_once(path: Path, data: bytes) -> None:
                 # A dead process holds no lock, which marks its partial file as abandoned.
                 fcntl.flock(file, fcntl.LOCK_EX)
                 file.write(data)
+                # On the disk before it has its name, so that not even a power failure leaves the name with a part of
+                # the bytes.
                 file.flush()
                 os.fsync(file.fileno())
                 Path(partial).replace(path)

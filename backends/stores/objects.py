@@ -52,6 +52,7 @@ def existing(store: ObjectStore, folder: str, names: Collection[str]) -> set[str
     if is_remote(store) and names:
         requested, existing_names = set(names), set()
         for number, (name, _) in enumerate(store.listing(folder)):
+            # Each page of the listing is a request: beyond one page a name, looking the names up takes fewer.
             if number >= LISTED_AT_ONCE * len(requested):
                 break
             if name in requested:
@@ -110,6 +111,7 @@ def read_table(
 
 def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     missing = [field for field in schema if field.nullable and field.name not in table.column_names]
+    # A file of an earlier release lacks columns, but has none of its own.
     if missing and (unknown := set(table.column_names) - set(schema.names)):
         raise ValueError(f"has column {min(unknown)!r}, which nobody writes")
     for field in missing:
@@ -191,6 +193,7 @@ def _expect(holds: bool, fault: str) -> None:
 
 
 def _unsealed_json(data: bytes) -> bytes:
+    # The last 76 bytes are ``"sha256":"``, 64 digits and ``"}``.
     body, key, digest, end = data[:-76], data[-76:-66], data[-66:-2], data[-2:]
     body = body.removesuffix(b",")
     _expect(data.rstrip()[-1:] == b"}", "is cut short")

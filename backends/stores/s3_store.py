@@ -61,6 +61,7 @@ class S3Store(CheckedStore):
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it exists undamaged; a small one by one conditional request."""
         if len(data) <= _ASKED_FIRST:
+            # The request fails if the object exists; then ``super().put`` checks whether it is undamaged.
             with contextlib.suppress(_LostRaceError), s3_errors(self._address, name):
                 body = sealed(name, data)
                 self.client.put_object(Bucket=self.bucket, Key=self.key(name), Body=body, IfNoneMatch="*")

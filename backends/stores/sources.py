@@ -107,6 +107,7 @@ class _FileSource:
             return file.read()
 
     def _listed(self) -> Iterator[SourceFile]:
+        # Each folder is listed once, with the ends of the pattern that may still match below it: ``**`` leaves several.
         waiting = [("", {self._pattern})]
         while waiting:
             below, states = waiting.pop()
@@ -192,6 +193,7 @@ class GlobSource(_FileSource):
     def __init__(self, pattern: str) -> None:
         parts = Path(pattern).parts
         magic = [index for index, part in enumerate(parts) if _MAGIC & set(part)]
+        # A part with a wildcard may be the name of a folder, such as ``manuals [2024]``.
         fixed = next((index for index in magic if not _is_folder(Path(*parts[: index + 1]))), len(parts) - 1)
         super().__init__(Path(*parts[:fixed]), parts[fixed:], hidden=True)
 
@@ -271,6 +273,7 @@ class S3Source:
                     for s3_object in page.get("Contents", [])
                     if s3_object["Key"].lower().endswith(".pdf")
                 ]
+                # The paginator would take this for the end, and the documents that it lacks would leave the index.
                 if page.get("IsTruncated") and not page.get("NextContinuationToken"):
                     raise TransientError(f"{self._address}: S3 ended its listing early without a next page; refresh again")
         return sorted(source_files, key=lambda file: file.source)

@@ -99,6 +99,8 @@ def forget(
                 pending=sorted({*before.pending, *deletion.doc_ids}),
                 sources=sorted({*before.sources, *deletion.sources}),
             )
+            # Written before anything is deleted: a killed deletion is finished by it, and no refresh takes the
+            # documents in again.
             write_forgotten(workspace.store, record)
             objects, records = _finish(workspace, record, resumed=bool(before.pending), report=report)
     return ForgetResult(
@@ -173,6 +175,7 @@ def _finish(
     """Delete what is pending; return numbers of deleted objects and cache records by folder."""
     store = workspace.store
     deletion = _Deletion(frozenset(record.pending), frozenset(record.sources))
+    # Only finished versions are rewritten, so unfinished ones and those beyond retention go as a whole.
     sweep(workspace, with_spare=True)
     finished_versions = manifests(store)
     for rewritten_count, manifest in enumerate(finished_versions):
@@ -290,6 +293,7 @@ def _delete_rows(store: ObjectStore, version: str, doc_ids: Set[str]) -> tuple[d
 def _delete_reports(store: ObjectStore, version: str) -> bool:
     """Delete reports that may quote documents: the pages of ``check``, and results of experiments."""
     names = store.names(version_file(version, "quality"))
+    # Files of experiments are one folder deeper than the reports of ``evaluate``, which are filtered as JSON.
     names += [name for name in store.names(version_file(version, "evaluation")) if name.count("/") > 3]
     for name in names:
         store.delete(name)
@@ -343,6 +347,7 @@ def _is_of_document(entry: object, deletion: _Deletion) -> bool:
 
 
 def _replaced(text: str, names: Iterable[str]) -> str:
+    # Longer names first, since one may contain another, as ``manuals/pump.pdf`` does ``pump.pdf``.
     for name in sorted(names, key=len, reverse=True):
         if name in text:
             text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", _GONE, text)

@@ -86,6 +86,7 @@ def _copy(workspace: Workspace, target: ObjectStore, version: str, report: Repor
             raise ContractError(f"{version} can't be copied: {name} is gone from {source.root}") from error
         return True
 
+    # The target writes these itself, since they name its corpus or belong to its engine.
     made_there = tuple(version_file(version, file) for file in ("manifest.json", INDEX_FILE, FILE, "lance/", "inventory"))
     version_files = [name for name in source.names(version_file(version, "")) if not name.startswith(made_there)]
     with TemporaryTables() as tables, ThreadPoolExecutor(COPIES_AT_ONCE) as pool:

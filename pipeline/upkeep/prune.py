@@ -89,6 +89,7 @@ def sweep(workspace: Workspace, *, except_version: str | None = None, with_spare
         update_alias(workspace)
     store = workspace.store
     removed = removable_versions(workspace, except_version=except_version, with_spare=with_spare)
+    # Read now, since the lists of parts go with the versions.
     spare_rows = {name for version in removed for name in _row_names(store, version)}
     for version in removed:
         # The next refresh sweeps a version without a manifest, so the file that names its collection goes last.

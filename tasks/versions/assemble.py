@@ -98,6 +98,7 @@ def number_version(
         spill.add(_numbered({(row[_FIGURE], row[_NUMBER]) for row in rows}, digits))
     shared: dict[str, str] = {}
     for table in spill.tables():
+        # All figures with one ending are in one table, so a shared number is seen although memory never holds all figures.
         counted = table.group_by(_ENDING).aggregate([(_FIGURE, "count_distinct")])
         shared_endings = counted.filter(pc.greater(counted.column(f"{_FIGURE}_count_distinct"), pa.scalar(1))).column(
             _ENDING
@@ -105,6 +106,7 @@ def number_version(
         for row in table.filter(pc.is_in(table.column(_ENDING), shared_endings.combine_chunks())).to_pylist():
             # Of a document read now, all digits are known.
             shared[row[_FIGURE]] = max(row[_NUMBER], shared.get(row[_FIGURE], ""), key=len)
+    # Rows of the earlier version have no more digits than were needed then; a longer number needs the whole SHA-1.
     for doc_id in sorted(widened | _with_figures(tables, shared)):
         figures, placements = load(doc_id)
         sha1_by_figure = _sha1_by_tagged_figure(figures, placements)
@@ -138,6 +140,7 @@ def number_figures(digests: Mapping[str, int], digits: int = DIGITS_DEFAULT) -> 
         groups: dict[int, list[str]] = {}
         for figure in pending.pop(width):
             groups.setdefault(digests[figure] % 10**width, []).append(figure)
+        # A number of this width that one figure has is final; figures that share one are tried with a digit more.
         for value, figures in groups.items():
             if len(figures) == 1 or width >= DIGITS_MOST:
                 numbers.update(dict.fromkeys(figures, f"{value:0{width}d}"))
@@ -266,6 +269,7 @@ def _evidence(document: DocumentChunks, tags: Mapping[int, str]) -> Iterator[dic
         tagged_text, tagged_rows = _with_tags(piece, placed_tags.within(piece))
         first = piece.regions[0] if piece.regions else _NOWHERE
         name = piece.modality, piece.order if piece.placement is None else piece.placement, piece.text
+        # Rows may have the same order and text, so a count tells their ids apart.
         occurrences[name] += 1
         node = node_of(piece)
         yield {

@@ -204,6 +204,7 @@ def _fate_of_figure(
     if row is None:
         return _LostContent("a figure has no placement")
     if row["number"] is not None:
+        # Icons have a tag in the text, and no row.
         has_row = row["role"] != Role.CONTENT or placement.figure_id in figures_with_rows
         return _INDEXED if has_row else _LostContent("a figure has no row")
     if placement.figure_id is None and placement.page in document.failed:
@@ -378,6 +379,7 @@ def figures_are_their_names(
 def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str) -> GateResult:
     """Check that the share of quarantined documents is within bounds, and that some document is indexed."""
     documents = {row.doc_id for row in ledger if row.status is Status.INDEXED}
+    # A source that can't be read has no document, and counts by its name.
     quarantined = {row.doc_id or row.source: row for row in reversed(ledger) if row.status is Status.QUARANTINED}
     total = len(documents) + len(quarantined)
     share = len(quarantined) / total if total else 0.0
@@ -409,6 +411,7 @@ def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bou
     """
     sources, doc_ids = {row.source for row in ledger}, {row.doc_id for row in ledger}
     sources_before = {row.doc_id: row.source for row in reversed(before) if row.status is Status.INDEXED}
+    # A document is still there under its id if its source was renamed, and under its source if that has new bytes.
     present_ids = {row.doc_id for row in before if row.source in sources} | doc_ids
     gone_sources = sorted(source for doc_id, source in sources_before.items() if doc_id not in present_ids)
     share = len(gone_sources) / len(sources_before) if sources_before else 0.0

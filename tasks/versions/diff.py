@@ -91,6 +91,8 @@ def _pair_by_source(
 ) -> Iterator[tuple[SourceFate | None, SourceFate | None]]:
     row_before, row_now = next(before, None), next(now, None)
     while row_before is not None or row_now is not None:
+        # Both sides are sorted by source: the smaller name is next, and has a partner if the other side is at the same
+        # name.
         first = min(row.source for row in (row_before, row_now) if row is not None)
         pair = tuple(row if row is not None and row.source == first else None for row in (row_before, row_now))
         yield pair[0], pair[1]
@@ -103,6 +105,7 @@ def _unshared_figures(figures: pa.Table, other_figures: pa.Table) -> pa.Table:
     unshared = figures.filter(
         pc.invert(pc.is_in(figures.column("figure_id"), other_figures.column("figure_id").combine_chunks()))
     )
+    # Codes number the figures, and the first index of each code is the figure's first placement.
     codes = unshared.column("figure_id").combine_chunks().dictionary_encode().indices
     return unshared.take(np.unique(codes.to_numpy(), return_index=True)[1])
 

@@ -84,6 +84,7 @@ def _planned_document(
 def _doc_id(file: SourceFile, row: LedgerRow | None, digest: Callable[[str], str]) -> str:
     if file.problem is not None:
         raise BadInputError(file.problem, FailureCode.SOURCE_UNREADABLE)
+    # After a failure of the source, the row's digest is missing or not that of the listed bytes.
     if row is not None and row.code not in OF_THE_SOURCE and (row.size, row.stamp) == (file.size, file.stamp):
         return row.bytes_id
     return digest(file.source)

@@ -36,6 +36,7 @@ def page_labels(document: "pymupdf.Document") -> list[str]:
     if not ranges:
         return []
     labels: list[str] = []
+    # The standard demands a range from the first page on; without it, pages before the first range are counted in digits.
     prefix, style, number = "", "D", 1
     for page in range(document.page_count):
         if page in ranges:

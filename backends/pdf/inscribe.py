@@ -167,9 +167,12 @@ class _Writer:
         to_page = mupdf.FzMatrix()
         mupdf.pdf_page_obj_transform(page_object, mupdf.FzRect(), to_page)
         from_page = ~pymupdf.Matrix(to_page.a, to_page.b, to_page.c, to_page.d, to_page.e, to_page.f)
+        # The page's content is put between q and Q, and those that it lacks are added, so that its transformations and clips
+        # don't change the tags.
         missing, left_open = self._balance(page_object)
         operators = ["Q\n" * (1 + left_open)]
         for text, x, baseline, size in lines:
+            # The height of the letters is negative, since the reader's y goes down.
             matrix = pymupdf.Matrix(size, 0, 0, -size, x, baseline) * from_page
             position = " ".join(f"{value:.5f}" for value in matrix)
             spelled = text.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
@@ -220,6 +223,7 @@ def _saved(document: "pymupdf.Document") -> bytes:
         return bytes(document.tobytes(no_new_id=True, encryption=pymupdf.PDF_ENCRYPT_KEEP))
     options = mupdf.PdfWriteOptions()
     options.do_incremental = 1
+    # A file ID is random if it is made again, and two copies of one file would differ.
     options.dont_regenerate_id = 1
     buffer = mupdf.FzBuffer(1024)
     sink = mupdf.FzOutput(buffer)

@@ -57,6 +57,7 @@ def open_pdf(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
         raise BadInputError("the file isn't a PDF: it has no %PDF header", FailureCode.NOT_A_PDF)
     pymupdf.TOOLS.mupdf_display_errors(False)
     pymupdf.TOOLS.mupdf_display_warnings(False)
+    # Warnings are global to the process: those of an earlier document are dropped here.
     pymupdf.TOOLS.mupdf_warnings(True)
     with rejecting("the file can't be opened", FailureCode.UNREADABLE):
         document = pymupdf.open(stream=data, filetype="pdf")

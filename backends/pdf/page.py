@@ -44,6 +44,7 @@ twentieth is kept), 426 at 0.999 (a sliver less, and they are drawn again at ano
 def with_fields(lines: Sequence[PageLine], page: "pymupdf.Page", number: int) -> list[PageLine]:
     """Return the lines of a page with the values of its fields, each in the block of its label; boxes ticked or not."""
     values = list(_values(page, number, 1 + max((line.block for line, _ in lines), default=0)))
+    # The appearance of a field is in the page's text as well, and would repeat its value.
     drawn = [line for line in lines if not any(value.bbox.has_middle_of(line.line.bbox) for value in values)]
     labels = [line for line, is_visible in drawn if is_visible]
     return [*drawn, *(PageLine(_beside_label(value, labels), True) for value in values)]
@@ -95,6 +96,7 @@ def read_page(pdf: "pymupdf.Document", number: int) -> "MuPdfPage":
         blocks, text_blocks = image_blocks(text)
         painted = {at: painted_box for at, block in blocks if (painted_box := _painted(block, box)) is not None}
         images = list(_images([(at, block) for at, block in blocks if at not in painted], box))
+        # This overwrites the boxes of images, which are read above.
         move_off_page(blocks)
         lines = with_fields(lines_of(text, number, text_blocks), page, number)
         drawn = max(box.width, box.height) <= MAX_SIDE_PT
@@ -223,6 +225,7 @@ def page_regions(page: "pymupdf.Page", rotation: int) -> list[PageRegion] | None
     back = pymupdf.Matrix(1, 1)
     if rotation:
         page.set_rotation(rotation)
+        # The matrix is read before the rotation is removed, after which it is the identity.
         back = page.derotation_matrix
         page.remove_rotation()
     try:
@@ -333,6 +336,7 @@ class _Clips:
 
     def around(self, level: int) -> tuple[BBox, BBox | None]:
         """Return the visible area of a path at a level, and its frame."""
+        # A clip holds for the deeper levels that follow it, until a path at its own level or above.
         while self._open and self._open[-1][0] >= level:
             self._open.pop()
         return self._open[-1][1:] if self._open else (self._page, None)
@@ -405,6 +409,7 @@ def _lifted(items: Sequence[Any], path_box: Sequence[float]) -> Iterator[tuple[S
             yield _around(corners), int(kind == "qu" and not _upright(corners))
             uncut = False
             continue
+        # The pen was lifted if an item begins elsewhere than the one before ended.
         if points and item[1] != points[-1]:
             yield _around(points), strokes
             points, strokes, uncut = [], 0, False

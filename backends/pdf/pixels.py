@@ -93,12 +93,14 @@ def draw(listing: "pymupdf.DisplayList", box: BBox, *, dpi: int, max_pixels: int
 def _native(image: Any) -> Pixels:
     from pymupdf import mupdf
 
+    # Sizes are checked first, since decoding allocates what the image declares.
     _refuse_false_sizes(image)
     with rejecting("an image can't be decoded", FailureCode.IMAGE_REJECTED):
         pixmap = _decoded(image)
         space = mupdf.fz_pixmap_colorspace(pixmap)
         if not space.m_internal:
             raise BadInputError("an image has no colours", FailureCode.IMAGE_REJECTED)
+        # Spaces of three components are RGB of some kind, whose values are kept as they are stored; Lab has three as well.
         if mupdf.fz_colorspace_n(space) != 3 or mupdf.fz_colorspace_is_lab(space):
             pixmap = mupdf.fz_convert_pixmap(
                 pixmap,
@@ -165,6 +167,7 @@ def _flattened(rgb: Pixels, alpha: Pixels) -> Pixels:
         alpha = np.asarray(Pillow.fromarray(np.ascontiguousarray(alpha)).resize(size, Pillow.Resampling.NEAREST))
         rgb = np.asarray(Pillow.fromarray(rgb).resize(size, Pillow.Resampling.NEAREST))
     mixed = np.empty_like(rgb)
+    # The 16-bit products of a whole picture would take several times its memory, so rows are mixed band by band.
     for top in range(0, rgb.shape[0], 256):
         band = slice(top, top + 256)
         weight = alpha[band].astype(np.uint16)[:, :, None]
@@ -270,6 +273,7 @@ def _marked(page: "pymupdf.Page", pixels: "pymupdf.Pixmap", marks: Sequence[Over
                 sheet.draw_line(middle, (end.tl + end.br) / 2, color=mark.colour, width=1.2)
                 sheet.draw_circle((end.tl + end.br) / 2, 2, color=mark.colour, fill=mark.colour)
         for mark, box in visible_marks:
+            # Flags are drawn after all boxes, so that no box covers one.
             if mark.label:
                 width = pymupdf.get_text_length(mark.label, fontname="hebo", fontsize=_LETTER_PT) + 4
                 flag_x0 = max(0.0, box.x0 - width)

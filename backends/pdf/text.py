@@ -140,6 +140,7 @@ def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> lis
             mono = _is_mono(spans, typed)
             main, font, bold = spans[0], spans[0]["font"], _is_bold(spans[0])
             if len(spans) > 1:
+                # The span with most letters gives the line its size; its font and weight are those of nearly all letters.
                 inked = [*map(len, map(str.strip, texts))]
                 if not mono:  # words of code in a sentence don't say how it is set
                     inked = [0 if _is_typed(span, typed) else letters for span, letters in zip(spans, inked, strict=True)]
@@ -180,6 +181,7 @@ def _span_texts(row: dict[str, Any], texts: list[str]) -> list[str]:
     """Return the texts of a line's spans, raised digits as superscripts: of the same length."""
     spans = row["spans"]
     texts = [_PRIVATE.sub(_symbol, text) if not text.isascii() else text for text in texts]
+    # Raised digits are told by their height above the baseline, which is one number in level lines only.
     if len(spans) < 2 or row["dir"][0] != 1 or not any(map(may_be_raised, texts)):
         return texts
     main = spans[max(range(len(texts)), key=lambda at: len(texts[at].strip()))]
@@ -239,6 +241,7 @@ def read_letters(text: "pymupdf.TextPage", line: Line) -> Letters | None:
         letters = [letter for span in row["spans"] for letter in span["chars"]]
         texts = ["".join([letter["c"] for letter in span["chars"]]) for span in row["spans"]]
         words = _SURROGATE.sub("\ufffd", "".join(_span_texts(row, texts)))
+        # The area of a line may reach into its neighbours, so text and box must both be the line's.
         if escape(words) == line.text and BBox(*row["bbox"]).rounded() == line.bbox:
             across, down = (round(part, _DIRECTION_PLACES) for part in row["dir"])
             direction = (int(across), int(down)) if abs(across) + abs(down) == 1 else None

@@ -78,6 +78,7 @@ def with_ligatures_in_order(text: str, boxes: Sequence[Sequence[float]]) -> tupl
         end = at
         while end < len(letters) and (_is_added(letters[end], positions[end]) or (end > at and _is_mark(letters[end]))):
             end += 1
+        # From `at` to `end` are letters without width, and marks between them: those of one glyph but for its first letter.
         if end == at:
             at += 1
             continue
@@ -93,6 +94,7 @@ def with_ligatures_in_order(text: str, boxes: Sequence[Sequence[float]]) -> tupl
         ):
             positions[first:end] = [positions[blank]] * (end - first)
             del letters[blank], positions[blank]
+            # One letter fewer: what follows the glyph is now at `end - 1`.
             at = end - 1
             continue
         if end < len(letters) and _ends_at(positions[end], positions[at]):  # reversed: the glyph's first letter is last
@@ -100,6 +102,7 @@ def with_ligatures_in_order(text: str, boxes: Sequence[Sequence[float]]) -> tupl
             positions[at : end + 1] = [positions[end]] * (end + 1 - at)
             end += 1
         elif at and _ends_at(positions[at - 1], positions[at]):
+            # In reading order already, the letters only get the box of their glyph.
             positions[at:end] = [positions[at - 1]] * (end - at)
         at = end
     return "".join(letters), positions
@@ -156,6 +159,7 @@ def logical_order(text: str, boxes: Sequence[Sequence[float]]) -> tuple[str, lis
 def _clusters(text: str, boxes: Sequence[Sequence[float]]) -> list[_Cluster]:
     clusters: list[_Cluster] = []
     for letter, box in zip(text, boxes, strict=True):
+        # The presentation form of a lone mark becomes a blank and the mark.
         typed = unicodedata.normalize("NFKC", letter).lstrip() if _FORMS.match(letter) else letter
         kind = unicodedata.bidirectional(typed[0])
         if kind == "NSM" and clusters:
@@ -191,6 +195,8 @@ def _runs(visual: Sequence[_Cluster]) -> Iterator[tuple[bool, Iterator[tuple[str
         around = {sides[start - 1], sides[end]} if start and end < len(sides) else {""}
         # Left of a number, a word may be its unit, read after it ("40 Nm"), or a name, read before it ("Windows 10").
         unit = sides[end : end + 1] == ["N"] and sides[max(0, start - UNIT_LETTERS - 1) : start].count("L") <= UNIT_LETTERS
+        # What is between words of other scripts is read with them; between two numbers it isn't, since one number after the
+        # other is read from right to left (UAX #9, N1).
         if not side and around in ({"L"}, {"L", "N"}) and not unit:
             sides[start:end] = ["L"] * (end - start)
         start = end

@@ -134,6 +134,7 @@ def _groups(
         for at, (line, _) in zip(holders, lines, strict=True)
     ]
     for number, (line, _) in enumerate(lines):
+        # A marker that stands alone goes where its item goes, in whichever block the PDF has it.
         if _LONE_MARKER.fullmatch(line.text) and (item := _item_of(number, lines)) is not None:
             keys[number] = keys[item]
     groups: dict[tuple[str, int], list[PageLine]] = defaultdict(list)
@@ -250,6 +251,7 @@ def _row(row: list[PageLine], boxes: dict[int, BBox]) -> Row:
 def _column_sides(lines: Sequence[Line]) -> list[float]:
     """Return where the justified lines of a page end."""
     ends = Counter(round(line.bbox.x1) for line in lines if len(line.text) >= FEWEST_LETTERS)
+    # Ends of one side may be rounded to two or three numbers.
     return sorted(end for end in ends if ends[end - 1] + ends[end] + ends[end + 1] >= FEWEST_JUSTIFIED)
 
 
@@ -283,6 +285,8 @@ def _paragraphs(rows: Sequence[Row], label: LayoutLabel | None, rights: Sequence
     """Cut the rows of a region where a paragraph, an item or a heading begins."""
     column = _column(rows, rights)
     pitches = [below.foot - above.foot for above, below in pairwise(rows) if abs(above.size - below.size) < 0.5]
+    # The lower quartile is the distance of lines within a paragraph, even if most paragraphs have a line or two; a single
+    # distance can't be compared with others.
     pitch = sorted(pitches)[len(pitches) // 4] if len(pitches) > 1 else float("inf")
     block: list[Row] = []
     for at, row in enumerate(rows):
@@ -308,6 +312,7 @@ def _begins(
     has_drop_cap = any(
         len(line.text.strip()) <= DROP_CAP_LETTERS and line.size > OTHER_SIZE * row.size for line in _lines(block)
     )
+    # What the model calls a heading is one block, though its lines may differ in size.
     if (larger > OTHER_SIZE and not has_drop_cap) or ((larger > 1 + SIZE_SHARE or row.mono != above.mono) and not goes_on):
         return label not in _HEADINGS
     if has_drop_cap:
@@ -315,6 +320,7 @@ def _begins(
     down = row.foot - above.foot
     if down > GAP_SHARE * pitch and down > pitch + 1:
         return True
+    # Code is cut at gaps alone, since its indents don't begin paragraphs.
     if row.mono and above.mono:
         return False
     if label in _HEADINGS:
@@ -326,24 +332,29 @@ def _begins(
         return True
     if row.bold != above.bold and not is_wrapped:
         return True
+    # The rules on indents below are for lines that begin at the left.
     if column.is_right_to_left:
         return not is_wrapped and bool(ENDS_SENTENCE.search(above.text))
     centred = abs(sum(row.bbox[::2]) - sum(above.bbox[::2])) < row.size / 2 and abs(outdent) > same
+    # Centred lines begin at different places without being indented.
     if centred:
         return False
     indent = INDENT_EM * row.size
     if outdent > indent and len(block) > 1:
         return True
     if -outdent > indent:
+        # The second line of a block may hang below the first; from the third on, an indented line begins a paragraph.
         if len(block) > 1:
             return True
         if MARKER.match(above.text):
             return False  # the rest of an item hangs below its text
+        # If the next line is as far right, both hang below the first one, unless that had room for this line's first word.
         if following is not None and abs(following.bbox.x0 - row.bbox.x0) <= same:
             return not is_wrapped
         return not is_wrapped or (following is not None and abs(following.bbox.x0 - above.bbox.x0) <= same)
     if is_wrapped or row.text.lstrip()[:1].islower():
         return False
+    # A short line ends its paragraph in a justified column; in a ragged one it must end a sentence, too.
     return column.is_justified or bool(ENDS_SENTENCE.search(above.text))
 
 

@@ -93,6 +93,7 @@ def code_text(lines: Sequence[Line]) -> str:
     rows = _rows(lines)
     code_x0, letter_width = _grid(lines)
     steps = [0.0, *(below.bbox.y0 - row.bbox.y0 for row, below in pairwise(rows))]
+    # The lower quartile is the distance of adjacent rows, even if many rows are below a blank line.
     pitch = sorted(steps[1:])[(len(rows) - 1) // 4] if len(rows) > 1 else 0.0
     text_rows: list[str] = []
     for step, row in zip(steps, rows, strict=True):
@@ -101,6 +102,7 @@ def code_text(lines: Sequence[Line]) -> str:
         text = ""
         for part in row.parts:
             column = round((part.bbox.x0 - code_x0) / letter_width)
+            # At least one blank parts what the page shows apart, even if the grid has no room for one.
             text = text.ljust(max(column, len(text) + bool(text))) + part.text
         text_rows.append(text.rstrip())
     return "\n".join(text_rows)

@@ -37,6 +37,7 @@ def hyphenated_words(lines: Sequence[Line]) -> frozenset[str]:
     They are in lower case. Of 5,188 words broken at the end of a line in 97 documents 357 are (state-of-the-art, real-time); of
     60 taken at random all are written so.
     """
+    # How each broken word is spelled with its hyphen, and how without.
     broken = {
         "-".join(parts): "".join(parts)
         for before, line in pairwise(lines)

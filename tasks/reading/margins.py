@@ -163,6 +163,7 @@ def find_margins(
         if may_be_number and (number := _number(line, edge.side)) is not None:
             numbers.append(number)
         elif _is_labelled(line) or (line.size <= LARGER * body + LARGER_PT and _WORD.search(line.text)):
+            # Further inside the page, only lines with the same words and numbers at the same height count as repeated.
             key = (_pattern(line.text), edge.side, 0) if edge.is_outer else (line.text, edge.side, edge.away)
             alike[key].append(line)
             if edge.is_outer and line.size <= body + LARGER_PT:
@@ -283,6 +284,7 @@ def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[
 
     def counts_pages(number: _Number) -> bool:
         page = number.line.page
+        # A sheet wider than high may show two pages, so numbers may increase by two from sheet to sheet.
         step = 2 if pages[page].width_pt > pages[page].height_pt else 1
         near = (neighbour for at in range(page - NEAR_PAGES, page + NEAR_PAGES + 1) for neighbour in by_page.get(at, ()))
         along = [neighbour for neighbour in near if number.continues(neighbour) or number.continues(neighbour, step)]
@@ -299,6 +301,7 @@ def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[
             number.total is not None and (number.total == str(len(pages)) or len(forms[number.form]) > 1)
         ):
             return True
+        # A number alone on its line needs no neighbours if it is that of its page, or one less, as behind a cover.
         by_itself = len(pages) > 1 and number.form.endswith(" #") and number.value in (page, page - 1)
         return by_itself or counts_pages(number)
 

@@ -166,6 +166,7 @@ class Headings:
             and (head[0].page, head[0].block) not in listed
         ]
         ranks = self._levels(further)
+        # A heading's rank among those left out counts from the level of the last listed one above it.
         below: dict[Line, int] = {}
         level = 0
         for line in lines:
@@ -216,6 +217,7 @@ class Headings:
 
         order = {kind: at for at, kind in enumerate(kinds)}
         ranked = sorted(kinds, key=rank)
+        # Numbered headings keep the ranks of their sizes, but share them out by depth: 2.1 is below 2, however large it is.
         numbered = iter(
             sorted((kind for kind in ranked if kind.depth is not None), key=lambda kind: (kind.depth, order[kind]))
         )
@@ -338,6 +340,7 @@ class SectionPath:
                 entry = self._waiting.pop(0)
                 self._enter(entry.level, entry.title)
             if heading is not None and level is not None:
+                # Entries before that of this heading are entered on the way, so that the path has the sections around it.
                 near = takewhile(lambda entry: entry.page <= page, self._waiting)
                 matching_entry = next((entry for entry in near if same_title(entry.title, heading)), None)
                 while matching_entry is not None and self._waiting:

@@ -236,6 +236,7 @@ def structure_with(
     ]
     if fault_of_layer is not None:
         parsed = without_layer(parsed, (recognition.id for recognition in recognised if recognition.lines), fault_of_layer)
+    # The layers that ``without_layer`` left: what was recognised behind them is dropped.
     layered = {page.figure_id for page in layered_pages(parsed.placements).values()}
     document = structure(
         parsed,

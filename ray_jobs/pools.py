@@ -319,6 +319,7 @@ class _Pool:
     def feed(self, waiting: "deque[_Attempt]", *, last: bool) -> None:
         """Give batches to actors, and start actors for the rest; the ``last`` aren't queued behind others, to share the work."""
         ready_workers = [worker for worker in self._workers if worker.is_ready]
+        # The first round gives idle actors a batch, and the second gives each one more to have at hand.
         for depth in range(1 if last else _IN_FLIGHT):
             # Starting actors get one each before any gets a second.
             spare = 0 if depth == 0 else self._max_workers - len(ready_workers)

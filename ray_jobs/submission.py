@@ -137,6 +137,7 @@ class JobServer:
                             if line_count > yielded:
                                 yielded = line_count
                                 yield text
+            # A tail that ended or broke off is begun again, unless the job is over.
             except (StopAsyncIteration, RuntimeError, OSError, TimeoutError, aiohttp.ClientError):
                 pass
             if await self._is_over(job_id):

@@ -162,6 +162,7 @@ class PageDrawer:
                 job = self._job(drawing)
                 job.waiters.add(future)
         if cached is None:
+            # Outside the lock: a future that is done by now calls back at once, and ``_remove_waiter`` takes the lock.
             future.add_done_callback(lambda gone: self._remove_waiter(job, gone))
             self._wake()
         elif isinstance(cached, bytes):
@@ -310,6 +311,7 @@ class PageDrawer:
                     if self._cached(waiting_job.drawing) is not None:
                         waiters += self._waiting.pop(waiting_job.drawing).waiters
         for waiter in waiters:
+            # A caller that left has cancelled its future, which must not get a result.
             if waiter.set_running_or_notify_cancel():
                 if isinstance(outcome, bytes):
                     waiter.set_result(outcome)

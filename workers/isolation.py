@@ -137,10 +137,12 @@ def writing(store: ObjectStore, *folders: str) -> Iterator[Put]:
     pid = os.fork()
     if pid == 0:
         try:
+            # Each process closes the ends of the other, so that the death of one ends the pipe for the other.
             ours.close()
             outcome.close()
             _write_objects(store, folders, objects, theirs)
         finally:
+            # Exit handlers and buffers belong to the process that was forked.
             os._exit(0)
     objects.close()
     theirs.close()
@@ -186,6 +188,7 @@ def _write_objects(store: ObjectStore, folders: tuple[str, ...], objects: Connec
         error = caught
     except Exception as caught:  # noqa: BLE001  it is the other process's to raise
         error = ContractError(f"writing to the store failed: {type(caught).__name__}: {caught}")
+    # The sender's next write fails by this, and it then reads the error.
     objects.close()
     with contextlib.suppress(BrokenPipeError):
         outcome.send_bytes(pickle.dumps(error))

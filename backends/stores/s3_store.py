@@ -123,6 +123,7 @@ class S3Store(CheckedStore):
             # A first try may have succeeded without an answer.
             return error.retried and self._read(name) == stored
         except FileNotFoundError:
+            # The object that was to be replaced is gone.
             return False
         return True
 

@@ -48,6 +48,7 @@ class TemporaryTables:
     def create(self, name: str, schema: pa.Schema) -> None:
         """Create an empty table, replacing one of that name."""
         self._schemas[name], self._added[name] = schema, []
+        # DuckDB takes columns and types from the empty Arrow table.
         self._execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM incoming", schema.empty_table())
 
     def add(self, name: str, rows: pa.Table) -> None:
@@ -71,6 +72,7 @@ class TemporaryTables:
 
     def query(self, sql: str) -> Iterator[pa.Table]:
         """Yield the result of a query in parts."""
+        # Rows that wait for a full batch belong to the result too.
         for name in self._added:
             self._insert(name)
         for batch in self._database.cursor().execute(sql).to_arrow_reader(_ROWS_A_BATCH):

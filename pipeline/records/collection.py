@@ -276,6 +276,7 @@ def is_forwarded(index: SearchIndex, difference: Difference, spaces: Sequence[Sp
         counts.update(map(str, part.column("doc_id").to_pylist()))
         sample += part.slice(0, _FOUND_ROWS - len(sample)).to_pylist()
     for names in batched(sorted({*difference.removed, *counts}), _DOCUMENTS_A_COUNT):
+        # A gone document must have 0 rows, and a changed one as many as it has now: a killed attempt may have left others.
         if index.count(names) != sum(counts[name] for name in names):
             return False
     return index.count() == rows and all(_is_found(index, row, spaces) for row in sample)

@@ -74,6 +74,7 @@ class DocumentRows:
     def __init__(self, store: ObjectStore, version: str) -> None:
         self._store = store
         self._names = row_files(store, version, "evidence")
+        # The list of parts says which document each begins with; files of release 0.2.0 have to be opened for that.
         parts = read_parts(store, version)
         firsts = {part.evidence: part.first for part in parts.parts} if parts else {}
         self._first_document = firsts.__getitem__ if parts else functools.cache(self._read_first_document)
@@ -133,6 +134,7 @@ def _files(store: ObjectStore, version: str, kind: Literal["evidence", "placemen
         return [part.evidence if kind == "evidence" else part.placements for part in parts.parts]
     folder = version_file(version, kind)  # of release 0.2.0
     names = store.names(folder)
+    # Their names end with ``-of-N``, by which a missing one shows.
     part_match = _OF.search(names[-1]) if names else None
     if part_match is None or len(names) != int(part_match[1]):
         raise damage(

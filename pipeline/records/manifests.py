@@ -229,6 +229,7 @@ def linked_index_files(store: ObjectStore, version: str, parent: str) -> dict[st
         return {}
     root = Path(store.root)
     names_by_path = {_path_in_table(name): name for name in store.names(version_file(version, INDEX_FOLDER))}
+    # The engine may have written a file of the same path itself, so only hard links count.
     linked_names = {
         name: names_by_path[path]
         for name in store.names(version_file(parent, INDEX_FOLDER))

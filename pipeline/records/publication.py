@@ -167,6 +167,7 @@ def note_rewritten(store: ObjectStore, event: AuditEvent) -> None:
         if pointer is None:
             write_event(store, event)
             return
+        # Repeated until the swap holds, since another move of the pointer may come first.
         moved = event.model_copy(update={"from_version": pointer.version, "to_version": pointer.version})
         if _write_pointer(store, pointer.model_copy(update={"moved": moved, "rewritten": datetime.now(UTC)}), etag):
             return
@@ -329,6 +330,7 @@ def note_event(
 def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved: AuditEvent) -> Pointer:
     version, is_held = moved.to_version, moved.action == "rollback"
     _publishable(store, corpus, version)
+    # Only the hold changes: a rollback to the live version sets it, and publishing that version ends it.
     if live is not None and live.version == version:
         now, etag = _read_pointer(store)
         pointer = now or live

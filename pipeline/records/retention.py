@@ -111,6 +111,7 @@ def _spare(workspace: Workspace, removable: list[str]) -> str | None:
     if workspace.corpus.index.engine != "weaviate":
         return None
     shape, finished = workspace.corpus.index.shape(), {manifest.version for manifest in manifests(workspace.store)}
+    # Only a whole collection, on the same server and of the same kind, can be brought forward.
     for version in reversed(removable):
         options = unless_damaged(lambda version=version: workspace.index_options(version))  # type: ignore[misc]
         if version in finished and options is not None and options.shape() == shape:

@@ -142,6 +142,7 @@ def rows_of_documents(store: ObjectStore, version: str, doc_ids: Set[str]) -> It
 def by_document(rows: VersionRows) -> Iterator[tuple[str, VersionRows]]:
     """Yield the rows of each document."""
     tables = (rows.evidence, rows.placements)
+    # Both tables are asked, since a document may have placements and no rows.
     names = sorted({str(name) for table in tables for name in table.column("doc_id").unique().to_pylist()})
     for index, doc_id in enumerate(names[:-1], 1):
         document_rows, rows = rows.split(names[index])
@@ -231,6 +232,7 @@ class Facts:
         files = self._files[name]
         joined = joined or len(files) >= _MOST_FACT_FILES
         keys = ", ".join(schema.names[:-1])
+        # Joined facts replace all files of the version before; else the changes are one more file.
         source = name if joined else f"changed_{name}"
         sql = f"SELECT {keys}, sum(n)::BIGINT AS n FROM {source} GROUP BY {keys} {_LEFT} ORDER BY {keys}"
         rows = pa.concat_tables([schema.empty_table(), *(part.cast(schema) for part in self._tables.query(sql))])
@@ -391,6 +393,7 @@ def write_version_rows(
             facts.add(*facts_of_rows(rows.of(dropped), -1))
             rows = rows.without(dropped)
         while next_document is not None and is_before(following):
+            # The new document's rows go between those of the earlier documents around it.
             before, rows = rows.split(next_document[0])
             writer.add(before)
             writer.add(next_document[1])

@@ -97,6 +97,7 @@ def _reports(
     opened = open_version(workspace, version)
     gold = gold_evidence(opened, questions)
     words = list(dict.fromkeys(question.question for question in questions))
+    # The other presets are retrievers of the first one alone, so what it embeds of a question serves all.
     prepared = dict(zip(words, opened.questions(words, presets[0]), strict=True))
     reports = []
     for judged_count, preset in enumerate(presets, 1):

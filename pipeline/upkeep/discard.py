@@ -91,6 +91,7 @@ def discard(workspace: Workspace, names: Iterable[str]) -> None:
             documents.add(version.removesuffix(".pdf"))
         elif kind == "vectors" and live:  # rows that are taken over aren't embedded again
             store.delete(version_file(live, DOCUMENTS))
+        # Figures come from parses and from segments of scans, so the documents that have one are made again.
         elif kind == "figures" and live:
             documents |= _documents_with(store, live, path_in_kind.removesuffix(".png"))
         # Originals stay, since a parse writes one again if it can read the source.

@@ -243,6 +243,7 @@ class _PlacedTags:
             figure_placements = self._placements.get(figure_id)
             if figure_placements is None:
                 return placeholder(figure_id)
+            # A placement whose tag is written already comes into question only if no other is left.
             candidates = [
                 placement for placement in figure_placements if placement.order not in self._written
             ] or figure_placements
@@ -309,6 +310,7 @@ _LEAVES = {
 
 def _nodes(tree: Sequence[Node]) -> Callable[[Chunk], Node | None]:
     """Return a function that finds a row's first leaf in the evidence tree; for a row of headings alone, the last section."""
+    # The tree is in the order of blocks, so a row's leaves are found by bisection.
     blocks = [node.block for node in tree]
 
     def find(piece: Chunk) -> Node | None:

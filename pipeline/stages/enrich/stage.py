@@ -361,6 +361,7 @@ class _Embedding:
             try:
                 yield from embed(batch_names, contents, space, corpus.embeddings, store.root, corpus.ray, usage)
             finally:
+                # In ``finally``, since calls cost money even if a later one fails.
                 spent = cost_of(endpoint.price, usage)
                 self._budget.settle(maximum_cost, spent)
                 add_spent(store, spent)

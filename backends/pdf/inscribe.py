@@ -167,8 +167,8 @@ class _Writer:
         to_page = mupdf.FzMatrix()
         mupdf.pdf_page_obj_transform(page_object, mupdf.FzRect(), to_page)
         from_page = ~pymupdf.Matrix(to_page.a, to_page.b, to_page.c, to_page.d, to_page.e, to_page.f)
-        # The page's content is put between q and Q, and those that it lacks are added, so that its transformations and clips
-        # don't change the tags.
+        # The page's content is put between q and Q, and those that it lacks are added, so that its transformations and
+        # clips don't change the tags.
         missing, left_open = self._balance(page_object)
         operators = ["Q\n" * (1 + left_open)]
         for text, x, baseline, size in lines:

@@ -79,6 +79,8 @@ def _stands_over(upper: LayoutBlock, lower: LayoutBlock) -> bool:
 def _contradictions(blocks: Sequence[LayoutBlock], order: Sequence[int]) -> dict[int, set[int]]:
     """Return each block that contradicts others by being written before one above it, or after one below it, with those."""
     against: dict[int, set[int]] = defaultdict(set)
+    # `lowest` is the lowest upper side so far: a block that ends below it can't be above any written before, which spares
+    # most comparisons.
     lowest = float("-inf")
     for position, late in enumerate(order):
         box = blocks[late].box
@@ -110,6 +112,7 @@ def _moved(blocks: Sequence[LayoutBlock], order: Sequence[int], displaced: Seque
     ordered = [number for number in order if number not in displaced]
     titles = _titles(blocks)
     for number in sorted(displaced, key=lambda number: (blocks[number].box.y0, blocks[number].box.x0)):
+        # A title goes right after those above it, since it may be above one of the columns only.
         if number in titles:
             before = titles[: titles.index(number)]
             position = max((at + 1 for at, present in enumerate(ordered) if present in before), default=0)
@@ -123,8 +126,11 @@ def _position(block: LayoutBlock, ordered_blocks: Sequence[LayoutBlock]) -> int:
     """Return the index among others with the fewest contradictions."""
     over = [_stands_over(neighbour, block) for neighbour in ordered_blocks]
     under = [_stands_over(block, neighbour) for neighbour in ordered_blocks]
+    # `wrong[k]` counts the contradictions if the block is inserted before the k-th: blocks above it that follow, and blocks
+    # below it that come before.
     wrong = list(accumulate((below - above for below, above in zip(under, over, strict=True)), initial=sum(over)))
     fewest = min(wrong)
+    # Of equal positions the last is right before what is below the block, and the first right after what is above it.
     if any(under):
         return len(wrong) - 1 - wrong[::-1].index(fewest)
     return wrong.index(fewest) if any(over) else len(ordered_blocks)
@@ -144,6 +150,7 @@ def _titles(blocks: Sequence[LayoutBlock]) -> list[int]:
 def _with_columns_swapped(blocks: Sequence[LayoutBlock], order: Sequence[int], *, right_to_left: bool) -> list[int]:
     """Swap a column of running text with the next one if the latter is nearer to where lines begin."""
     swapped = list(order)
+    # Mirrored for right-to-left pages, so that the column read first has the smaller sides on all.
     sides = [(-block.box.x1, -block.box.x0) if right_to_left else (block.box.x0, block.box.x1) for block in blocks]
     for at in range(1, len(swapped)):
         if sides[swapped[at]][1] > sides[swapped[at - 1]][0]:
@@ -188,6 +195,7 @@ def in_page_order(
     moved = [blocks[number] for number in at]
     boxes = _with_rows(moved, pictures, page, right_to_left=right_to_left)
     layout = [
+        # A block that makes a row with a picture is above or below others by the whole row, not by its first line.
         LayoutBlock(box, _head(block) if box == block.bbox else box, _prose_size(block))
         for block, box in zip(moved, boxes, strict=True)
     ]

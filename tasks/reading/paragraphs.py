@@ -118,6 +118,7 @@ def _without_notes(
 ) -> Iterator[DraftBlock]:
     """Yield the text of a block, and its footnotes: from each mark to the next."""
     note = before.lines[-1] if before is not None and _note_goes_on(before, block) else None
+    # Lines with one number are one part: a mark begins another note, and a line unlike the note's returns to the text.
     number, numbers = (1 if note is not None else 0), []
     for line in block.lines:
         if _may_begin(line, page, most_size):
@@ -198,6 +199,7 @@ def paragraphs(
         if margins.get(line) is Furniture.CONTENTS:
             same_block = previous is not None and is_level(previous.bbox, line.bbox)
         continues = same_block and bool(block_lines)
+        # Lines after the first of a caption have no label; in the caption's block and size they go on it.
         if (
             kind is BlockKind.CAPTION
             and line_kind is BlockKind.TEXT
@@ -276,6 +278,7 @@ def with_item_depths(blocks: Sequence[DraftBlock]) -> list[DraftBlock]:
         form = _LETTERS.sub("a", _DIGITS.sub("1", marker[0].strip()))
         marker_x0, tolerance = block.lines[0].bbox.x0, block.lines[0].size / 2
         if above is not None and not _is_below(block, above):
+            # Where the outer markers begin in this column is unknown, so only their number is kept.
             lefts = [-inf] * (depths.get(form, 1) - 1)
         while lefts and marker_x0 < lefts[-1] - tolerance:
             lefts.pop()

@@ -186,6 +186,7 @@ class _Reading:
             raise BadInputError(f"the file is damaged and nothing of it can be read: {first.message}", FailureCode.DAMAGED)
 
     def _read(self, number: int) -> None:
+        # What was lost until now is dropped: later warnings are this page's.
         self.document.lost_content()
         try:
             content = read_page(self.document, number, self.layout)
@@ -210,6 +211,7 @@ class _Reading:
             self.found_anything = True
             return
         self._add(content, is_readable=is_readable)
+        # Damage is noted last, since the page's images are decoded while its pictures are added.
         self._note_damage(content)
 
     def _fail(self, page: int, error: BadInputError) -> None:
@@ -240,6 +242,7 @@ class _Reading:
         else:
             located = Located((PictureRegion(drawn.box, Kind.SCAN),), ())
         first = len(self.placements)
+        # The search gives regions in no particular order, and a placement's order is part of the document.
         regions = sorted(located.regions, key=lambda region: (region.bbox.y0, region.bbox.x0))
         placed = [self._placement(content, region, hidden, order) for order, region in enumerate(regions, first)]
         self.placements.extend(placed)

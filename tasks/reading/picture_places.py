@@ -204,6 +204,7 @@ class _PageText:
             return between
         if level.left and level.right:
             return self._amid(box, level)
+        # Text is at one side at most by now.
         for side in level.sides():
             return self._by_steps(box, side, at_left=side is level.left)
         return self._amid_column(box, self._above(box), self._below(box)) or self._by_height(box)
@@ -222,6 +223,7 @@ class _PageText:
         box, sides = self._pictures[number], self._level[number].sides()
         columns = [union(spot.box for spot in side) for side in sides]
         other_pictures = [*self._pictures[:number], *self._pictures[number + 1 :]] if columns else None
+        # Text above or below may be as far away as the text beside the picture, which it competes with.
         reach = max(OWN_COLUMN_PT, min((_distance_across(side, box) for side in sides), default=0.0))
         above = [spot for spot in self._above(box, other_pictures) if self._is_own(spot, box, columns, reach)]
         below = [spot for spot in self._below(box, other_pictures) if self._is_own(spot, box, columns, reach)]
@@ -297,6 +299,7 @@ class _PageText:
             return None
         over = min((box.y0 - spot.box.y1 for spot in above), default=math.inf)
         under = min((spot.box.y0 - box.y1 for spot in below), default=math.inf)
+        # Wherever the picture is inserted, it is read with the text above it, if there is any.
         read_with = max(above, default=None, key=lambda spot: spot.at) or min(below, key=lambda spot: spot.at)
         step = self._lines_of(read_with.step)
         if under < over:

@@ -310,6 +310,7 @@ def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
         spelled = spelled_lines(page.replacement_texts(), page.images, page.number)
         line_boxes = [line.bbox for line, _ in lines]
         lines += [PageLine(line, False) for line in spelled if not any(line.bbox.has_middle_of(box) for box in line_boxes)]
+        # Blocks are numbered with the images among them, so the words of images come to their place in the content.
         lines.sort(key=lambda marked: marked.line.block)
     return lines
 
@@ -341,6 +342,7 @@ def _joined_letters(line: Line, letters: LineLetters) -> Line:
     joined = text[inked[0]] + "".join(
         " " * (gap > widest) + text[after] for gap, after in zip(gaps, inked[1:], strict=True)
     )
+    # Every letter needs a box, also a blank put between two words: any blank's of the line will do.
     blank = next((boxes[at] for at, letter in enumerate(text) if letter.isspace()), boxes[0])
     inked_in_order = iter(inked)
     spaced = line._replace(text=escape(joined))

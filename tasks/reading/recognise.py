@@ -298,6 +298,7 @@ def tables_of_pictures(
             for line, box in zip(recognised.get(name, ()), boxes, strict=True)
             if not line.turn and not line.skew
         ]
+        # Rules alone may be those of a diagram: the layout model must see each table as well.
         read = [
             table
             for table in (_tables(drawn, promised, words, 0) if words else ())
@@ -347,6 +348,7 @@ def _in_columns(rules: Sequence[BBox], lines: Sequence[Line]) -> TableRegion | N
         if sum(map(is_split, levels)) < max(FEWEST_ROWS, SPLIT_ROWS_SHARE * len(levels)):
             return None
         boxes = [union(line.bbox for line in level) for level in levels]
+        # Boxes of rows may overlap, so each edge is at least as low as the one before.
         inner = [*accumulate(((above.y1 + below.y0) / 2 for above, below in pairwise(boxes)), max)]
     # Rows of words are those of a layout model; between rules may be more than one.
     found_by = FoundBy.RECOGNISED if is_ruled else FoundBy.LAYOUT

@@ -39,6 +39,7 @@ def with_words_of_segments(content: PageContent) -> PageContent:
     fills its page, as on a slide, takes none of the text. Words of a recognised table are the table's.
     """
     page_box = BBox(0, 0, content.page.width_pt, content.page.height_pt)
+    # The smallest figure comes first: of several around a block it takes the words.
     cut = sorted(
         (
             placement
@@ -79,6 +80,7 @@ def with_icons(lines: Sequence[Line], placements: Sequence[Placement], rotation:
         )
     for at, marks in cuts.items():
         text = texts[at].text
+        # From the end of the line, so that earlier cuts stay where they are; icons at one cut keep their order.
         for cut, _, mark in sorted(marks, reverse=True):
             text = f"{text[:cut].rstrip()} {mark} {text[cut:].lstrip()}".strip()
         texts[at] = texts[at]._replace(text=text)
@@ -237,6 +239,7 @@ def _captions_by_figure(blocks: Sequence[DraftBlock], placements: Sequence[Place
     boxes = [placement.bbox for placement in content]
     by_caption = anchor([block.bbox for block in captions], boxes, [line.bbox for line in body])
     linked = {content[members[0]].order: captions[number] for number, members in by_caption.items()}
+    # Captions above and below figures come first; those left over may belong to a figure beside them.
     lone = [block for block in captions if block not in linked.values()]
     beside = sorted(
         (distance(placement.bbox, block.bbox), placement.order, number)

@@ -41,6 +41,7 @@ def join_continued(blocks: Sequence[DraftBlock]) -> list[DraftBlock]:
             for between in joined_blocks[at + 1 :]
         ]
         if block.label is not None:
+            # A repeated caption isn't a part of the joined table, and stays on its page as a margin.
             joined_blocks.append(DraftBlock(BlockKind.MARGIN, block.page, _caption_box(block), text=block.caption))
         joined_blocks[at] = _joined(joined_blocks[at], block)
     return [
@@ -222,6 +223,7 @@ def _with_table_captions(blocks: list[DraftBlock], tables: Sequence[DraftBlock])
         if gap(caption.bbox.x0, caption.bbox.x1, table.bbox.x0, table.bbox.x1) < 0
     )
     set_blocks = list(blocks)
+    # The nearest pair goes first; both of its blocks are replaced, so that no later pair finds them.
     for apart, caption_number, table_number in pairs:
         caption, table = captions[caption_number], tables[table_number]
         if apart > CAPTION_GAP_PT or caption not in set_blocks or table not in set_blocks:

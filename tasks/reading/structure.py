@@ -236,7 +236,9 @@ def structure(
     pages, skews = pages_as_read(parsed, recognised), skews_of(parsed, recognised)
     degrees = {page: skew.degrees for page, skew in skews.items()}
     pictured = tables_of_pictures(parsed, recognised, tables, rules)
+    # Boxes are those of straight pages until `as_scanned` turns them back, so that what is in one row is level.
     parsed = with_words(straightened(parsed, skews), recognised)
+    # Tables come before segments, since a table that is read gets no picture.
     parsed = with_recognised_tables(parsed, segments, rules, pages, degrees)
     parsed = replace(with_segments(parsed, segments, degrees), pages=pages)
     contents = [with_words_of_segments(content) for content in _contents(parsed)]
@@ -303,6 +305,7 @@ def _blocks(
     in_tables = [name for table in tables for row in table.rows for cell in row for name in placeholders(cell)]
     alone: list[Placement] = []
     for placement in tagged:
+        # A figure may be placed in cells and elsewhere on the page: each placeholder in a cell stands for one placement.
         if placement.figure_id in in_tables:
             in_tables.remove(placement.figure_id)
         else:
@@ -384,6 +387,7 @@ def printed_labels(margins: Iterable[Line], pages: int) -> tuple[str, ...]:
         return ()
     labels: dict[int, str] = {page: run.label(page) for page, run in labelled.items()}
     last: dict[_Run, int] = {run: page for page, run in sorted(labelled.items())}
+    # From the last page back, `following` is the run of the next page with a number, from which the page counts back.
     following: _Run | None = None
     for page in range(pages, 0, -1):
         following = labelled.get(page, following)

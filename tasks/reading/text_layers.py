@@ -51,6 +51,7 @@ def pictures_to_compare(pages: Mapping[int, Placement], lines: Iterable[Line], l
     """
     numbers = sorted(pages)
     count = min(SAMPLED_PAGES, len(numbers))
+    # The middle page of each of `count` equal parts.
     sample = [numbers[(2 * part + 1) * len(numbers) // (2 * count)] for part in range(count)]
     text = "\n".join(line.text for line in lines if line.page in sample)
     language = lexicon.language_of(text)

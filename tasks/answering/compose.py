@@ -107,6 +107,7 @@ def rows_to_send(hits: Sequence[Hit], settings: AnswerSettings) -> tuple[list[Hi
             offered_figures = hit.figure_refs if Content.MENTIONED_PICTURES in settings.sends else []
         else:
             offered_figures = [hit.figure_id] if Content.PICTURES in settings.sends else []
+        # Once enough pictures are sent, a figure is seen only if another row has sent its picture already.
         sent_figures = {*offered_figures, *pictures} if len(pictures) < settings.max_images else pictures.keys()
         if hit.figure_id is not None and Content.CAPTIONS not in settings.sends and hit.figure_id not in sent_figures:
             continue
@@ -134,6 +135,7 @@ def compose(
     ``images`` are figure ids with encoded pictures; those of rows that don't fit are left out. Without ``captions``, the words of
     figures and pages aren't sent. The model sees ``query_picture`` first; ``queries`` were searched for so far.
     """
+    # A number that a passage prints can't be the name of a figure: a reply may quote it.
     long_numbers = {
         number for hit in hits for number in _LONG_NUMBER.findall(template.without(_tagged_text(hit, template)))
     }
@@ -170,6 +172,7 @@ def _fitting_passages(
     chars_left = context_chars
     for hit in hits:
         number = len(sent_hits) + 1
+        # A figure sent as a picture alone takes no characters, but keeps a number, by which its picture is cited.
         if hit.figure_id is not None and not captions:
             sent_hits.append(hit)
             continue
@@ -257,6 +260,7 @@ def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int, *
             for n, candidate_hit in enumerate(hits, 1)
             if figure_id in (candidate_hit.figure_id, *candidate_hit.figure_refs)
         ]
+        # The row of the figure itself names the picture before a text that only mentions it.
         _, number, hit = min(holders, key=lambda holder: holder[:2], default=(True, 0, None))
         captions_printed = (
             [figure.caption for figure in hit.figures if figure.figure_id == figure_id] if hit and captions else []
@@ -321,6 +325,7 @@ def aliases(figure_ids: Iterable[str], avoid: Collection[str] = ()) -> dict[str,
     digits = DIGITS if len(unique_ids) <= 100 and len(avoid) <= 10_000 else DIGITS + 2
     lowest, number_count = 10 ** (digits - 1), 9 * 10 ** (digits - 1)
     alias_by_figure: dict[str, str] = {}
+    # Names are at least three edits apart, so that a name with one wrong digit is one edit from a single name (``meant``).
     taken_signatures = {trait for number in _INVENTED for trait in _edit_signatures(number)}
     for figure_id in unique_ids:
         number = int(figure_id[:12], 16) % number_count
@@ -339,6 +344,7 @@ def meant(digits: str, numbers: Mapping[str, object]) -> str | None:
 
 def disarm(text: str) -> str:
     """Return text of a document or question without look-alikes of names and thoughts, and without control characters."""
+    # Control characters go first, since they could split a look-alike.
     printable = _CONTROL.sub("", text)
     printable = _LOOKALIKE.sub(lambda match: "(" if match[1] else f"{match[2]} no. ", printable)
     return _THINKING.sub("‹", printable)
@@ -346,6 +352,7 @@ def disarm(text: str) -> str:
 
 def quoted(text: str) -> str:
     """Return text as sent to a model: disarmed, without control tokens of chats, which servers read as another message."""
+    # Invisible characters go first, since they could split a control token.
     text = _CHAT.sub(lambda match: f"‹{match[1] or match[2]}›", disarm(_UNSEEN.sub("", text)))
     return escape(_FENCE.sub("‹", text)).replace("<\u2060", "‹")
 

@@ -127,6 +127,7 @@ def _word_evidence(
     question_terms = [(word, terms) for word in weight_by_word if (terms := frozenset(analyse(word)))]
     top_weights = [weight_by_word[word] for word, _ in question_terms]
     rarest = max((weight for weight in top_weights if weight is not None), default=0.0)
+    # A word that is in no row has no score: it weighs as much as the rarest of the others.
     weights = [rarest if weight is None else weight for weight in top_weights]
     if not sum(weights):
         return {"words": 0.0, "coverage": 0.0, "pairs": 0.0}
@@ -139,6 +140,7 @@ def _word_evidence(
         for text in texts
     ]
     passages = [list(map(any, zip(*text, strict=True))) for text in presence if text]
+    # A question of one word has no pairs, so the word stands in for them.
     pair_weights = [first + second for first, second in pairwise(weights)] or weights
     pair_presence = [[first and second for first, second in pairwise(row)] or row for text in presence for row in text]
     return {
@@ -150,6 +152,7 @@ def _word_evidence(
 
 def _absences(question: str, weight_by_word: Mapping[str, float | None], hits: Sequence[Hit]) -> Evidence:
     """Return the shares of a question's names, numbers and labels that are absent; the weight of an absent word is None."""
+    # In German, nouns have capitals too, so these tell no names.
     names = [] if len(_GERMAN.findall(question)) > 1 else [name.lower() for name in _NAME.findall(question)]
     numbers, labels = set(_NUMBER.findall(question)), {label for label in mentions(question) if label.number}
     texts = " ".join(hit.text for hit in hits) if numbers else ""

@@ -84,6 +84,7 @@ class QuestionBatches:
             return self._embed_batch(own_question, other_questions)
         finally:
             with self._lock:
+                # The model stays busy while it is handed over, so that no new question overtakes those that wait.
                 following = self._waiting.pop(0) if self._waiting else None
                 self._is_busy = following is not None
             if following is not None:
@@ -114,6 +115,7 @@ _of_models: OrderedDict[int, QuestionBatches] = OrderedDict()
 def batches_of(embedder: TextEmbedder) -> QuestionBatches:
     """Return the batches of a model, which all its callers in this process share."""
     with _lock:
+        # The batches hold their model, so its id can't become that of another while it is in the map.
         batches = _of_models.setdefault(id(embedder), QuestionBatches(embedder))
         _of_models.move_to_end(id(embedder))
         while len(_of_models) > _MODELS:
@@ -194,6 +196,7 @@ class EmbeddedQuery:
         if SPACES[space].late:
             return np.concatenate(vectors)
         embed_all = np.asarray(sum(vectors), np.float32)
+        # Opposite vectors have no mean direction: the words alone count then.
         length = float(np.linalg.norm(embed_all))
         return embed_all / np.float32(length) if length else vectors[0]
 

@@ -80,6 +80,7 @@ def extract(
         limit = ranked[0][0] - MARKED
         marked_candidates = [candidate for score, candidate in ranked[:MOST_MARKED] if score >= limit]
         if number == procedure:
+            # The procedure is unfolded around the first one, so a step leads.
             marked_candidates = sorted(marked_candidates, key=lambda candidate: not candidate.is_step)
         adds = number == procedure or answer.words == 0 or (answer.words < ENOUGH and ranked[0][0] >= top - FURTHER)
         answer.add(passage, marked_candidates, unfolded=adds)
@@ -129,6 +130,7 @@ class _Answer:
 
     def add_figures(self, rows: Sequence[Hit]) -> None:
         """Add figures that are asked for and not shown yet, each as a passage of its own."""
+        # Figures don't count against the passages that an answer may show.
         passages_before = self.passages
         for row in rows:
             if self.figures < MOST_FIGURES and row.figure_id not in self.shown_figures:
@@ -193,6 +195,7 @@ class _PassageWriter:
             if number is not None:
                 yield from self._figure(number, piece, cited, folded=folded, in_procedure=in_procedure)
             elif stripped:
+                # Marks are spans of the block; those of a piece count from its first visible character.
                 marked = [
                     (max(mark_start, first) - first, min(mark_end, first + len(stripped)) - first)
                     for mark_start, mark_end in marked_spans

@@ -136,6 +136,7 @@ def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> I
     text = _without_captions(row, template)
     if row.tagged_rows:
         cells = markdown(row.tagged_rows)
+        # Cells are a block of their own, behind the text; where they can't be cut off, the caption alone stays.
         text = text.removesuffix(cells) if text.endswith(cells) else row.caption
     for part, is_code in split_fenced(text):
         if is_code:
@@ -185,6 +186,7 @@ def _style_runs(paragraph: str, titles: set[str], template: TagTemplate) -> Iter
         elif _ITEM.match(line) and not _is_code(untagged):
             line_style = "item"
         elif style == "item" and not _is_code(untagged):
+            # A line without a marker continues the item above it.
             held_lines.append(line)
             continue
         else:
@@ -264,6 +266,7 @@ def runs(blocks: Sequence[PassageBlock]) -> list[range]:
         if marker is None:
             continue
         kind, ordinal = _marked_by(marker)
+        # A figure between two items doesn't part them.
         while last_item + 1 < block_number and blocks[last_item + 1].style == "figure":
             last_item += 1
         adjacent = last_item == block_number - 1
@@ -272,6 +275,7 @@ def runs(blocks: Sequence[PassageBlock]) -> list[range]:
             None,
         )
         if depth is not None:
+            # Lists inside the item before end with it.
             del open_lists[depth + 1 :]
             first = open_lists[depth].first
         elif adjacent and open_lists and kind > open_lists[-1].kind:
@@ -281,6 +285,7 @@ def runs(blocks: Sequence[PassageBlock]) -> list[range]:
             first = block_number
             open_lists.append(_OpenList(first, kind))
         open_lists[-1].ordinal = ordinal
+        # An outer list takes the place of the lists inside it.
         lists = [*(run for run in lists if run.start < first), range(first, block_number + 1)]
         last_item = block_number
     return lists
@@ -326,6 +331,7 @@ def kept_blocks(passage: Passage) -> list[int]:
             first = introduction if introduction is not None and introduces else run.start
         if run.start <= last < run.stop:
             last = run.stop - 1
+    # A heading at the end is that of a text that isn't shown.
     while last > first and blocks[last].style == "heading":
         last -= 1
     if blocks[last].text.rstrip().endswith(":"):

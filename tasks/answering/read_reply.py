@@ -48,6 +48,7 @@ _MARK = re.compile(
     rf"|(?P<bold>\*\*)",
     re.IGNORECASE,
 )
+# The beginnings of a mark at the end of the text so far: text before them can be shown at once.
 _UNFINISHED = re.compile(
     rf"(?:!\[[^<>\[\]\n]{{0,120}}(?:\](?:\([^<>()\n]{{0,120}})?)?"
     rf"|!"
@@ -122,6 +123,7 @@ class ReplyReader:
             if self._is_thinking:
                 thought, *rest_of_reply = _ENDS_THINKING.split(self._pending, maxsplit=1)
                 self._is_thinking = not rest_of_reply
+                # Of a thought, only what may be the beginning of its end mark is kept.
                 self._pending = rest_of_reply[0] if rest_of_reply else thought[-len("</think>") :]
                 if self._is_thinking:
                     return
@@ -130,6 +132,7 @@ class ReplyReader:
             text = self._pending
             mark = _MARK.search(text)
             unfinished = _UNFINISHED.search(text, max(0, len(text) - MOST_HELD))
+            # At the end of the text, "[P1" is a broken name, or the beginning of "[P12]": more text decides.
             if mark is not None and unfinished is not None and unfinished.start() <= mark.start():
                 mark = mark if last and unfinished[0] == mark["bare"] else None  # a name that may still go on
             if mark is None:
@@ -142,6 +145,7 @@ class ReplyReader:
             yield from self._read_mark(mark.lastgroup or "", mark[0])
 
     def _plain(self, text: str) -> Iterator[Event]:
+        # A nested name, [IMG-[48213]], leaves the outer closing bracket in the text.
         if self._is_nested and text:
             text, self._is_nested = _CLOSES_NESTED.sub("", text, count=1) if _CLOSES_NESTED.match(text) else text, False
         yield from self._writer.write(text)
@@ -162,6 +166,7 @@ class ReplyReader:
         """Return whether the reply says that nothing answers, or may still say so."""
         self._pending = self._pending.lstrip(" \n\t")
         opening = self._pending.lstrip(" \n\t\"'*`").upper()
+        # Endless quotation marks before the first word aren't held back.
         if len(self._pending) - len(opening) > MOST_HELD:
             self._has_begun = True
             return False
@@ -254,6 +259,7 @@ class _Writer:
             yield from self._add(figure)
         if numbers:
             self._cites += [n for n in numbers if n not in self._cites]
+            # A citation counts for its whole sentence, so parts that a figure has ended before it are sent once more.
             for part_number in self._sentence:
                 part = self.parts[part_number]
                 new_citations = [n for n in numbers if n not in part.citations]
@@ -424,6 +430,7 @@ class _Writer:
             return [], self._numbers(re.findall(r"P\s?(\d{1,4})", inner, re.IGNORECASE))
         if _NUMBERS.fullmatch(inner):
             numbers = [int(number) for number in re.findall(r"\d+", inner)]
+            # Some models write [3] in place of [P3]; a [3] that a passage prints is a quotation.
             is_quoted = any(n < 1 or f"[{n}]" in self._model_input.numbers for n in numbers)
             if self._model_input.passages and not is_quoted and not self.is_code:
                 return [], self._numbers(re.findall(r"\d+", inner))
@@ -431,6 +438,7 @@ class _Writer:
             return self._figures(figure_names), []
         if re.fullmatch(r"(?:IMG|IMAGE)[\W_]*", inner, re.IGNORECASE):
             return self._figures([""]), []
+        # A model that answers in another language may translate the name, as in [BILD-48213]: the digits decide.
         translated = _TRANSLATED.fullmatch(inner)
         if translated is not None and translated[1] in self._model_input.figures:
             self.count("repaired_tags")

@@ -68,6 +68,7 @@ def retrieve(
     if plan.documents is not None:
         filters = _in_documents(search, plan.documents, query, filters)
     diversity = ranking.diversity if plan.select.diversity is None else plan.select.diversity
+    # Steps that choose among rows need more of them than they return.
     is_chosen = bool(plan.rerank or plan.select.quota or diversity)
     is_fused = len(plan.retrieve) > 1
     by_ranks = is_fused and not is_chosen and (plan.fuse.method or ranking.fusion) == "rrf"
@@ -76,6 +77,7 @@ def retrieve(
         depth = FUSED
     rankings = _rankings(search, plan.retrieve, query, depth, filters)
     ranked = _fused(search, plan, rankings, depth)
+    # A longer answer begins with the shorter one, which is fused from fewer rows, so that pages of an answer fit together.
     if by_ranks and depth > FUSED:
         ranked = _concatenate(
             _by_ranks(search, plan, [retriever_ranking[:FUSED] for retriever_ranking in rankings])[:FUSED], ranked
@@ -157,12 +159,14 @@ def _rankings(
         number for number, retriever in enumerate(retrievers) if retriever.runs_in_thread and retriever.asks == "question"
     ]
     if concurrent_numbers:
+        # One of them runs in this thread, which would only wait.
         *thread_numbers, own_number = concurrent_numbers
         asking = {number: _threads(os.getpid()).submit(copy_context().run, ask, number, query) for number in thread_numbers}
         rankings[own_number] = ask(own_number, query)
         rankings |= {number: future.result() for number, future in asking.items()}
     for number, retriever in enumerate(retrievers):
         if number not in rankings:
+            # A retriever that asks with evidence needs the best row of those before it, so these come first.
             earlier_rankings = [rankings[earlier] for earlier in range(number)]
             rankings[number] = ask(
                 number, query if retriever.asks == "question" else _with_evidence(search, query, earlier_rankings)

@@ -98,6 +98,7 @@ def _at_places(search: Search, query: EmbeddedQuery, k: int, filters: Filters) -
 
 def _labelled(search: Search, labels: Collection[Label], filters: Filters) -> list[str]:
     label_words = " ".join(f"{kind} {number}" for kind, number in sorted(labels))
+    # BM25 also finds captions that only mention the label: a caption's own label is at its start.
     rows = search.rows(ids(search.index.bm25(label_words, POOL, filters)))
     return [name for name, row in rows.items() if label_of(row["caption"]) in labels]
 
@@ -169,6 +170,7 @@ def contents_of(rows: Iterable[ContentsRow]) -> list[SectionEntry]:
     entries: dict[tuple[str, ...], SectionEntry] = {}
     for row in rows:
         path = (row.doc_id, *row.section_path)
+        # Sections around a row's are entries too, though no row may be directly in them.
         for depth in range(1, len(path) + 1):
             title = path[depth - 1] if depth > 1 else row.title
             entries.setdefault(path[:depth], SectionEntry(len(entries) + 1, path[:depth], title))
@@ -219,6 +221,7 @@ def holding(index: SearchIndex, filters: Filters) -> list[str]:
     Raises:
         RequestError: The version can't be filtered so.
     """
+    # Spaces at both ends let a phrase match whole words alone.
     padded_phrases = [f" {folded(phrase)} " for phrase in filters.phrases]
     # What signs join is one term of an engine as well as several, and a phrase is compared without signs.
     query_words = " ".join(phrase[word.start : word.end] for phrase in filters.phrases for word in words(phrase))
@@ -233,6 +236,7 @@ def holding(index: SearchIndex, filters: Filters) -> list[str]:
                 evidence_ids.append(str(row["evidence_id"]))
         if len(ranked) < limit or limit == EXAMINED or len(evidence_ids) >= HOLDERS:
             return evidence_ids[:HOLDERS]
+        # The shorter answer is the beginning of the longer one, so its rows aren't examined twice.
         examined, limit = limit, min(limit * 4, EXAMINED)
 
 
@@ -259,6 +263,7 @@ def neighbours(
     """
     depth = k + 1
     while True:
+        # Many of the nearest rows may be of one figure, which has a row in each document.
         depth = min(4 * depth, ROWS_AT_MOST)
         nearest = index.dense(vector, depth, _FIGURES, space)
         seen_figures: set[str | None] = {excluded_figure, None}

@@ -123,6 +123,7 @@ class Unfolded:
         ) < len(items):
             return
         stop = procedure.stop
+        # The picture of the last step stands behind it.
         while stop < len(blocks) and blocks[stop].style == "figure":
             stop += 1
         self.procedure = range(procedure.start, stop)
@@ -148,6 +149,7 @@ class Unfolded:
             self._show_introduction(candidate.block - has_caption)
             return
         following = paragraph_after(blocks, candidate.block)
+        # A label such as "For version 2" has the words of the question, and what follows it has the answer.
         if is_label(block) and following is not None and blocks[following].style == "prose":
             self._show(following, _short_paragraph(blocks[following], 0))
         run = next((run for run in lists if candidate.block in run), None)
@@ -167,6 +169,7 @@ class Unfolded:
         block = blocks[candidate.block]
         self._show(candidate.block, _short_paragraph(block, candidate.sentence))
         previous = paragraph_before(blocks, candidate.block)
+        # A paragraph that begins with "It" or "This" is understood only with the sentence before.
         if candidate.sentence == 0 and previous is not None and _REFERS.match(block.text[slice(*block.sentences[0])]):
             self._show(previous, [len(blocks[previous].sentences) - 1])
         for run in lists:
@@ -211,6 +214,7 @@ class Unfolded:
         blocks = self.passage.blocks
         block, shown_sentences = blocks[candidate.block], self.sentences.get(candidate.block, set())
         last = len(block.sentences) - 1
+        # A last sentence with a colon introduces code, even if an earlier sentence answers.
         introduces = last in shown_sentences and block.text.rstrip().endswith(":")
         following = candidate.block + 1
         while (not block.sentences or candidate.sentence == last or introduces) and (
@@ -220,6 +224,7 @@ class Unfolded:
             following += 1
         if block.style == "code" and (previous := paragraph_before(blocks, candidate.block)) is not None:
             self._show(previous, [len(blocks[previous].sentences) - 1])
+        # A paragraph below code is about it if it points there ("the code above"), or begins with a pronoun.
         before = next((n for n in range(candidate.block - 1, -1, -1) if blocks[n].style != "figure"), None)
         if block.style == "prose" and before is not None and blocks[before].style == "code":
             texts = {number: block.text[slice(*block.sentences[number])] for number in shown_sentences}

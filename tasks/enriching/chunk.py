@@ -69,6 +69,7 @@ def chunk(
     between = joining_tokens(count, _BETWEEN)
     for unit in _units(document.blocks, count, max_tokens):
         if unit.blocks[0].kind is BlockKind.TABLE:
+            # By pages, a table doesn't cut the text of its page in two.
             if by == "sections":
                 chunks.extend(_packed(_join_figures_with_text(run, steps, max_tokens, between), max_tokens, between))
                 run = []
@@ -159,6 +160,7 @@ def _packed(units: Sequence[_Unit], max_tokens: int, between: int) -> Iterator[C
         first = unit.blocks[0]
         if chunk_units:
             last = chunk_units[-1].blocks[-1]
+            # A chapter's heading and its first section's stay together, with the text that follows.
             section_ends = first.kind is BlockKind.HEADING and last.kind is not BlockKind.HEADING
             page_ends = first.page != last.page and total > max_tokens // 2
             if section_ends or page_ends or total + between + unit.tokens > max_tokens:
@@ -197,6 +199,7 @@ def _text_chunk(units: Sequence[_Unit]) -> Iterator[Chunk]:
     tagged = _BETWEEN.join(unit.text for unit in in_order).strip()
     if not tagged:
         return
+    # The first block may be the heading of an outer section, so the last one gives the section.
     blocks = [block for unit in units for block in unit.blocks]
     yield Chunk(
         order=blocks[0].order,
@@ -303,6 +306,7 @@ def words_of_pages(pages: Iterable[Page], blocks: Iterable[Block]) -> dict[int, 
         text = "\n".join(filter(None, (strip(block.text).strip() for block in page_blocks)))
         words_by_page[page] = PageWords(order, section, text, _printed(margins.get(page, ())))
         if page_blocks:
+            # A page without text of its own continues from here.
             order, section = page_blocks[-1].order, page_blocks[-1].section_path
     return words_by_page
 
@@ -313,6 +317,7 @@ _NUMBER = regex.compile(r"\W*(?:\p{L}+\W+)?(\p{Nd}{1,4})(?:\W+(?:\p{L}+\W+)?\p{N
 
 def _printed(margins: Iterable[str]) -> str:
     lines = (line for text in margins for line in text.splitlines())
+    # Of several numbers in the margins, none is known to be the page's.
     printed_numbers = {match[1] for line in lines if (match := _NUMBER.fullmatch(line))}
     return printed_numbers.pop() if len(printed_numbers) == 1 else ""
 

@@ -81,6 +81,7 @@ def match_corrections(corrections: Corrections, describable: Iterable[tuple[str,
     Raises ``CorrectionsError`` if a name is ambiguous, or two names of one figure have different descriptions.
     """
     entries = {entry.figure: entry for entry in corrections.entries}
+    # Names have few lengths: an id is looked up by its beginnings and ends of these, not compared with each name.
     beginnings = {len(name) for name in entries if _ID.fullmatch(name)}
     ends = {len(name) for name in entries if _NUMBER.fullmatch(name)}
     fitting: dict[str, dict[str, None]] = {}

@@ -101,6 +101,7 @@ def _pieces(text: str, count_tokens: CountTokens, max_tokens: int, marks: "Seque
         return
     ends = [mark_match.end() for mark_match in _CLUSTER.finditer(text)]
     cluster_ends = set(ends)
+    # A mark inside a placeholder or a grapheme cluster is not where a text may be cut.
     breaks = [[end for mark_match in mark.finditer(text) if (end := mark_match.end()) in cluster_ends] for mark in marks]
     start = first = 0
     while start < len(text):
@@ -122,6 +123,7 @@ def _largest_piece(
     """Return how many of ``ends`` the largest fitting piece after ``first`` covers, at least one; interpolated, else bisected."""
     low, high = first + 1, len(ends) + 1  # one fits, or can't be cut; the other doesn't
     guess = first + 4 * max_tokens
+    # Each third guess halves the range, since interpolation alone creeps where tokens are uneven.
     for halve in cycle((False, False, True)):
         if high - low < 2:
             break
@@ -191,6 +193,7 @@ class _TableCutter:
         head, numbered = even[:heads], list(enumerate(even))[heads:]
         tokens = self._count(_head(caption, head))
         longest = max(self._lines([row for _, row in numbered]), default=0)
+        # Either every row fits below the header whole, or half of a piece is left for its parts.
         if tokens + longest <= self._max or 2 * tokens <= self._max:
             yield from self._packed(caption, head, numbered, spans)
             return
@@ -272,6 +275,7 @@ class _TableCutter:
             head = [short[at] for at in columns]
             strip_rows = [(at, cells) for at, row in rows if any(cells := [row[column] for column in columns])]
             if head != full_header:
+                # The full text of a shortened header follows it as a row.
                 strip_rows.insert(0, (0, full_header))
                 head = list(map(strip, head))
             if again:

@@ -89,6 +89,7 @@ class Budget:
 
     def calls_left(self, cost_a_call: Spent, most_calls: int) -> int:
         """Return how many calls of a cost the budget holds, at most ``most_calls``."""
+        # A budget that allows some calls allows fewer as well, so the largest number is found by bisection.
         return bisect_left(range(1, most_calls + 1), True, key=lambda calls: not self._allows(cost_a_call.times(calls)))
 
     def settle(self, reserved: Spent, spent: Spent) -> None:

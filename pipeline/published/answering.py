@@ -136,6 +136,7 @@ def _standalone(
         record.note = record.note or text
         source = ""
         cited_rows = opened.hits([(evidence_id, 0.0) for evidence_id in history[-1].evidence_ids[:1]])
+        # A follow-up is asked of the document that the turn before cited first, unless the reader has chosen documents.
         if cited_rows and filters == NO_FILTERS:
             source = cited_rows[0].source
             filters = Filters(documents=[cited_rows[0].doc_id])
@@ -240,6 +241,7 @@ class _Generated:
         is_cited = any(part.citations for part in supported if not isinstance(part, FigurePart))
         if self._preset.grounded and texts:
             replaced_because = ""
+            # Small models often say wrongly that nothing answers, so a sure search overrules them.
             if answer.says_no_answer and confidence is not None and confidence >= sure_above:
                 replaced_because = "the model says that the passages don't answer; these are the nearest ones"
             elif not answer.says_no_answer and not is_cited:
@@ -281,6 +283,7 @@ class _Generated:
                 continue
             for n in part.citations:
                 for figure in figures_beside(part.text, model_input.passages[n - 1], self._opened.template):
+                    # Each step of a procedure keeps its figure, however many are shown.
                     if figure.figure_id in shown or not (figures_left > 0 or part.style == "item"):
                         continue
                     shown.add(figure.figure_id)
@@ -301,6 +304,7 @@ class _Generated:
         """Return what an extractive answer may show, and the confidence in it; None where nothing is searched."""
         if self._preset.context != "retrieved" or not self._plan.question.words:
             return Material(), None
+        # The trace is another one, since these steps only check the answer.
         material, evidence = evidence_for(
             self._opened,
             self._question_of_words,
@@ -384,6 +388,7 @@ class _Generated:
         hits_by_id = {hit.evidence_id: hit for hit in hits}
         filters = Filters(evidence_ids=list(hits_by_id))
         ranked = self._hits(self._plan.question, packaged()[ORDERED_BY], len(hits_by_id), filters)
+        # Rows that this ranking lacks stay behind the others, in the order in which they were found.
         return list(({hit.evidence_id: hits_by_id[hit.evidence_id] for hit in ranked} | hits_by_id).values())
 
     def _hits(self, question: EmbeddedQuery, plan: Preset, k: int, filters: Filters) -> list[Hit]:

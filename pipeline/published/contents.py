@@ -265,6 +265,7 @@ class Contents:
     def changes(self, part: ListPart, since: "OpenVersion") -> Changes:
         """Return the rows that differ from an earlier (or later) version; the first call reads all rows of both."""
         with self._compare_lock:
+            # The lock is held while versions are compared, so that requests that come together read all rows once.
             if since.version not in self._changes:
                 while len(self._changes) >= COMPARISONS:
                     self._changes.pop(next(iter(self._changes)))
@@ -296,6 +297,7 @@ class _Catalogue:
         for file in self._files:
             numbers = pc.index_in(read_part(store, file, "doc_id"), doc_ids).to_numpy()
             self._starts.append(self._starts[-1] + len(numbers))
+            # All rows of a document have its title, date and language, so one row of each is read.
             documents, firsts = np.unique(numbers, return_index=True)
             for name in _FACTS:
                 facts[name][documents] = read_part(store, file, name).take(firsts).to_pylist()
@@ -435,6 +437,7 @@ def _compare(store: ObjectStore, since: str, version: str) -> pa.Table:
                 tables.add("part", part)
                 for digests in tables.query("SELECT evidence_id, doc_id, hash(part) AS digest FROM part"):
                     tables.add(name, digests)
+        # A changed row has its id and another digest: it is listed twice, as gone and as added.
         differing = (
             "SELECT '{change}' AS change, evidence_id, doc_id FROM {one} WHERE NOT EXISTS "
             "(SELECT 1 FROM {other} WHERE {other}.evidence_id = {one}.evidence_id AND {other}.digest = {one}.digest)"

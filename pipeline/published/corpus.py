@@ -134,6 +134,7 @@ class PublishedCorpus:
     def opened(self, requested: str | Pointer | None = None) -> Iterator[OpenVersion]:
         """Open a version, the live one where None, by ``resolve_version``; errors are translated as by ``reading``."""
         with self.reading():
+            # Read even if a version is named: documents may have been deleted from it since it was opened.
             pointer = requested if isinstance(requested, Pointer) else self.live()
             self._close_rewritten(pointer)
             if requested is None:
@@ -154,6 +155,7 @@ class PublishedCorpus:
             if self._workspace.store.exists(manifest_name(version)):
                 return False
             live = self.live()  # raises where the whole store is away
+            # The live version is never removed: without a manifest it is damaged.
             if live is not None and live.version == version:
                 raise self._no_manifest(version)
             return True
@@ -170,6 +172,7 @@ class PublishedCorpus:
 
     def _open_once(self, version: str) -> OpenVersion:
         with self._lock:
+            # The lock is held while a version is opened, so that requests that come together open it once.
             if version not in self._open:
                 if not self._workspace.store.exists(manifest_name(version)):
                     raise self._no_manifest(version)

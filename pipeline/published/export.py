@@ -68,6 +68,7 @@ def export_pages(
             pq.ParquetWriter(partial_drops, DROPS, compression="zstd") as drops,
         ):
             count = _write(_documents(workspace, manifest, images, report), rows, drops, unique=unique)
+        # The rows come last: after a crash between the two, no new export is without its list.
         partial_drops.replace(drops_file)
         partial.replace(file)
     except OSError as error:
@@ -88,6 +89,7 @@ def _write(
     for pages, paginated in documents:
         drops.write_table(paginated.drops)
         if unique:
+            # A text may come again in any later document, so all are held, without their pictures.
             texts.append(paginated.rows.drop_columns(["image_bytes"]))
         else:
             rows.write_table(paginated.rows)
@@ -194,6 +196,7 @@ def export_tables(
                     pq.write_table(table, folder / name, compression="zstd")
                 table_rows.append(description | {"file": name, "sources": names})
             report("export", number, len(sources))
+        # The list comes last: a folder without it is that of an export that failed.
         pq.write_table(pa.Table.from_pylist(table_rows, schema=TABLES), folder / _LIST, compression="zstd")
     except OSError as error:
         raise UserError(f"can't write to {folder}: {error.strerror or error}") from error

@@ -90,6 +90,7 @@ def evidence_for(
     with trace.step("figures", question.words):
         figures = _figures(opened, question, hits, passages, list(zip(answer_candidates, candidate_scores, strict=True)))
     best = sorted(range(len(candidate_scores)), key=lambda index: -candidate_scores[index])[:TYPE_SENTENCES]
+    # Only sentences of the passages that the other evidence is about count.
     near_similarities = [
         similarity for candidate, similarity in similarities.items() if passages[candidate.passage].rank < PASSAGES
     ]
@@ -149,6 +150,7 @@ def _passages(opened: OpenVersion, hits: Sequence[Hit], is_how: bool) -> list[Pa
     rows_of: dict[str, list[str]] = defaultdict(list)
     for hit in hits:
         rows_of[hit.doc_id].append(hit.evidence_id)
+        # The step is the text before its picture, so it counts as found at the picture's rank.
         is_picture_of_step = is_how and hit.modality is Modality.FIGURE
         step = text_before(opened.reading_order(hit.doc_id), hit.evidence_id) if is_picture_of_step else None
         if step is not None and step not in ranks:

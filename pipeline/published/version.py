@@ -363,6 +363,7 @@ class OpenVersion:
         """Return the tags of documents' figures, by figure id: that of the first placement."""
         placements = self.tagged_figures.select(["doc_id", "figure_id", "tag"])
         rows = placements.filter(pc.is_in(placements.column("doc_id"), pa.array(sorted(doc_ids), pa.string()))).to_pylist()
+        # Of a figure that is there several times, the first placement is written last, and stays.
         return {row["figure_id"]: row["tag"] for row in reversed(rows)}
 
     @functools.cached_property
@@ -390,6 +391,7 @@ class OpenVersion:
     ) -> list[Hit]:
         """Return rows of the version as hits; ``marker`` is as for ``hits``."""
         figures = pa.array({figure_id for row in rows for figure_id in row["figure_refs"]}, pa.string())
+        # One pass over all placements serves all rows.
         placements = self.tagged_figures.filter(pc.is_in(self.tagged_figures.column("figure_id"), figures)).to_pylist()
         return [
             self._hit(row, scores[row["evidence_id"]], placements, marker(row["text"], row.get("language"))) for row in rows

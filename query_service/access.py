@@ -199,6 +199,7 @@ class Access:
 
     def client(self, scope: Scope) -> str | None:
         """Return the address that a request comes from: the peer's, or the one that a proxy among the peers names last."""
+        # A client may send addresses of its own; the proxy adds the last one.
         forwarded = Headers(scope=scope).get("x-forwarded-for", "").rpartition(",")[2].strip()
         if forwarded and self._is_proxy(scope):
             try:

@@ -181,6 +181,7 @@ class Admission:
         await semaphore.acquire(caller)
         running = self._threads.submit(copy_context().run, call)  # spans are below that of the request
 
+        # Not in a ``finally``: a request that is cut off leaves its thread at work, which keeps the place.
         def ended(_: Future[Reply]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the service has ended
                 loop.call_soon_threadsafe(semaphore.release, caller)

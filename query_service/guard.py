@@ -71,6 +71,7 @@ class Guard:
         received = 0
         limit = _limit(scope)
         deadline = asyncio.get_running_loop().time() + BODY_TIMEOUT_S
+        # HEAD is served as GET, and the body left out, so that both have the same headers.
         is_head = scope["method"] == "HEAD"
         if is_head:
             scope["method"] = "GET"
@@ -78,6 +79,7 @@ class Guard:
         async def limited() -> Message:
             nonlocal received, is_complete, is_large
             try:
+                # After the body, the app waits here for the client to disconnect, as long as the response takes.
                 async with asyncio.timeout_at(None if is_complete else deadline):
                     message = await receive()
             except TimeoutError:
@@ -113,8 +115,10 @@ class Guard:
                 return
             await self._app(scope, limited, with_headers)
         except Exception:
+            # The client gets only a reference, since a traceback may quote documents or paths.
             reference = secrets.token_hex(4)
             _logger.exception("%s %r failed (reference %s)", scope["method"], scope["path"], reference)
+            # Once a response has begun, its status can't change: the server cuts the connection.
             if started:
                 raise
             line = f"something went wrong here; the service's log has it under {reference}"
@@ -153,6 +157,7 @@ class TrustedHosts:
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
+        # The library's check runs around a stand-in app, which notes that the host is trusted.
         checked = dict(scope)
         await self._check(checked, receive, _discard)
         if checked.get(_TRUSTED):

@@ -222,6 +222,7 @@ def serve_workers(workers: int, options: ServiceOptions, port: int = PORT) -> No
     Raises:
         UserError: The address can't be bound; nothing has started then.
     """
+    # A trial, so that a mistake is reported before workers start; the supervisor binds the address itself.
     listen(options.host, port).close()
     limits_scope = "in all workers together (Redis)" if options.redis else "in each worker, since no --redis is named"
     app, configured = f"{__name__}:worker", settings()
@@ -249,6 +250,7 @@ def worker() -> FastAPI:
             supervisor.join()
             os.kill(os.getpid(), signal.SIGTERM)
 
+    # A supervisor that is killed can't end its workers.
     threading.Thread(target=exit_with_supervisor, daemon=True).start()
     try:
         return ServiceOptions.model_validate_json(os.environ[OPTIONS]).open()

@@ -108,6 +108,7 @@ class Metrics:
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
         self._update_gauges()
+        # Clients may invent methods, and each would be a series of its own.
         self._seconds.labels(method if method in _METHODS else "other", route, str(status)).observe(seconds)
 
     def step(self, name: str, seconds: float) -> None:
@@ -141,6 +142,7 @@ class Metrics:
         folder = os.environ.get(FOLDER)
         if folder is None:
             return generate_latest(self._registry)
+        # The gauges of a worker that died would be added to those of the others for ever.
         for process in {int(file.stem.rpartition("_")[2]) for file in Path(folder).glob("*.db")}:
             if not psutil.pid_exists(process):
                 mark_process_dead(process, folder)  # type: ignore[no-untyped-call]
@@ -200,6 +202,7 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        # A client's id goes into the log and the response, so only a plain one is taken.
         sent_id = Headers(scope=scope).get(REQUEST_ID, "")
         exchange = Exchange(sent_id if _ID.fullmatch(sent_id) else secrets.token_hex(8), self._client_of(scope))
         scope.setdefault("state", {})[_EXCHANGE] = exchange
@@ -224,6 +227,7 @@ class Observed:
             finally:
                 MEASURED.reset(measured)
                 seconds = time.perf_counter() - started
+                # The route is known only after the app has matched the path.
                 exchange.route = getattr(scope.get("route"), "path", _NO_ROUTE)
                 span.update_name(f"{method} {exchange.route}")
                 span.set_attributes(_attributes(scope, method, exchange, status))

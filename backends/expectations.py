@@ -243,11 +243,13 @@ _SHOWN = 20
 
 def _joined_result(first: Any, second: Any) -> Any:
     if "element_count" not in first.result or "element_count" not in second.result:
+        # Results without counts are about columns: the first failure stands for all batches.
         return second if first.success else first
     joined = copy.copy(first)
     counts = {name: first.result[name] + second.result[name] for name in _COUNTS if name in first.result}
     counts |= {name: [*first.result.get(name, []), *second.result.get(name, [])][:_SHOWN] for name in _LISTS}
     rows, broken, missing = counts["element_count"], counts["unexpected_count"], counts.get("missing_count", 0)
+    # As Great Expectations counts, a missing value neither keeps nor breaks a rule.
     share, total = broken / max(rows - missing, 1), broken / max(rows, 1)
     counts |= {"unexpected_percent": 100 * share}
     if "missing_count" in counts:

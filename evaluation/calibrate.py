@@ -57,6 +57,7 @@ def calibrate(
     if not number:
         return default
     share = number / (number + PRIOR)
+    # Only evidence that every question has can be standardised; that of ``WEIGHTS`` has fixed weights.
     kinds = set.intersection(*(set(evidence) for evidence in (*positives, *negatives))) - WEIGHTS.keys()
     features = {name: _scale(name, positives, negatives, default, share) for name in sorted(kinds)}
     calibration = default.model_copy(update={"features": features})

@@ -77,6 +77,7 @@ def ask(questions: Sequence[Gold], search: Search, mode: str) -> ModeReport:
 
 def first_found(measure: str, ranks: Sequence[int | None]) -> float | None:
     """Return a measure's mean with one relevant unit a question, from its rank; None for no questions."""
+    # A unit is named by its rank, so the one found first is the only relevant one; one not found is in no ranking.
     ranked = {
         str(number): [str(earlier_rank) for earlier_rank in range(1, (rank or 0) + 1)] for number, rank in enumerate(ranks)
     }

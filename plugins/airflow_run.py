@@ -96,6 +96,7 @@ def refresh_run(corpus: str) -> "Iterator[RefreshRun]":
     with logged_errors():
         run = RefreshRun(open_workspace(corpus), run_name(), log_progress())
         yield run
+        # A task that succeeds in a later try takes back the note of the try that failed; an error never gets here.
         last, task = read_last_refresh(run.workspace.store), get_current_context()["ti"].task_id
         if last is not None and (last.run_id, last.task) == (run.run_id, task) and last.state in ("retrying", "waiting"):
             note_refresh(run.workspace.store, run.run_id, "started")

@@ -160,7 +160,9 @@ def _words(token: str) -> list[str]:
     if token.isascii() and token.isalpha():
         return [token.lower()]
     normalized = unicodedata.normalize("NFKC", token).casefold().translate(_SIGNS)
+    # In a dimension, M3×12, the sign is an x by now, so it is split here.
     parts = [part for run in _PART.findall(normalized) for part in _BY.split(run)]
+    # C++ and C# are found by C as well.
     if normalized.endswith(("++", "#")):
         parts.append(parts[-1].rstrip("+#"))
     # Words joined by hyphens are found by their parts as well.
@@ -253,6 +255,7 @@ def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
 
     def cut(word: str) -> tuple[str, ...]:
         """Return the fewest parts of a word; () where it has fewer than two."""
+        # The word is read from its end: ``best`` has the fewest parts of what begins at each letter.
         best: dict[int, tuple[str, ...]] = {len(word): ()}
         for start in range(len(word) - SHORTEST_PART, -1, -1):
             splits = [
@@ -269,6 +272,7 @@ def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
         if len(word) < 2 * SHORTEST_PART or not word.isalpha():
             return
         pieces = cut(word)
+        # Parts are split in turn: of Druckerwarteschlangen, first Warteschlangen is a term, and then Schlangen.
         for start, stop in combinations(range(len(pieces) + 1), 2):
             if stop - start < len(pieces):
                 part = "".join(pieces[start:stop])

@@ -138,6 +138,7 @@ def _run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     try:
         return future.result()
     except BaseException:
+        # The query of a thread that is interrupted would go on in the loop.
         future.cancel()
         raise
 

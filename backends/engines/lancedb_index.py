@@ -160,6 +160,7 @@ class LanceIndex:
                 if raised is not None:
                     raise raised from None
                 raise
+        # An insert makes the engine count words without those of deleted rows (``_bring_up_to_date``).
         self._counts_deleted &= not row_count
         return row_count
 
@@ -169,6 +170,7 @@ class LanceIndex:
 
         table = self._table()
         with self._writing():
+            # A derived table has the indexes of the earlier version, which are updated and not built again.
             indexed_columns = {column for index in table.list_indices() for column in index.columns}
             if indexed_columns:
                 self._bring_up_to_date(table)
@@ -323,6 +325,7 @@ class LanceIndex:
             raise
         except Exception as error:
             self._opened = self._read_from = None
+            # Of a remote table, only a missing file shows damage: any other failure may be the network's.
             if self._is_remote and "not found" not in str(error).lower():
                 corpus = self._corpus
                 raise TransientError(

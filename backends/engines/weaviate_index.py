@@ -274,6 +274,7 @@ class WeaviateIndex:
                 with self._server.translated_errors():
                     errors = self._collection().data.insert_many(waiting).errors
             except ContractError as error:
+                # The client raises if every row is refused, and returns errors if some are.
                 if not isinstance(error.__cause__, WeaviateInsertManyAllFailedError):
                     raise
                 reason = error.__cause__.message
@@ -420,6 +421,7 @@ def _condition(condition: Condition, operand: Any) -> Any:
     from weaviate.classes.query import Filter
 
     if condition.column == "evidence_id":
+        # No row has the id of zeros, so ids that are all unknown match nothing.
         return Filter.by_id().contains_any([name for name in operand if _is_uuid(name)] or [_NO_ROW])
     column = Filter.by_property(condition.column)
     match condition.holds:

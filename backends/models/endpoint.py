@@ -237,6 +237,7 @@ class _Calls(EndpointCalls):
 
     def _checked(self, answer: "_Answer", used: Usage) -> Reply:
         """Return the reply in an answer; errors as for ``call``."""
+        # Tokens cost money whatever the answer is, so they are counted before it is judged.
         if answer.usage is not None:
             used.input_tokens += answer.usage.prompt_tokens or 0
             used.output_tokens += answer.usage.completion_tokens or 0

@@ -159,6 +159,7 @@ class EndpointCalls:
             self.check_not_ended()
             answer: Answer = await retrying(attempt)
         except BadInputError:
+            # A request that is rejected shows that the server works.
             self._failed_in_a_row = 0
             raise
         except TransientError as error:
@@ -193,6 +194,7 @@ class EndpointCalls:
 
         await self._take_turn()
         sent = parameters()
+        # A call counts as paid unless it surely did no work: no connection was made, or the status is an error.
         paid = True
         try:
             return await send(sent)
@@ -220,6 +222,7 @@ class EndpointCalls:
         """Wait until the next call may start, by rate and hold, in order."""
         async with self._turn:
             self.check_not_ended()
+            # In a loop, since the answer of a running call may make all wait longer.
             while (wait_s := self._next_call - self._clock.now()) > 0:
                 await self._sleep(wait_s)
                 self.check_not_ended()
@@ -273,6 +276,7 @@ class EndpointCalls:
             self._faults["rejected_requests"] += 1
             if error.code in UNKNOWN_PARAMETER and error.param in self.parameters:
                 return UserError(f"{self._where}.{error.param}: {self._server} doesn't take it: {why}")
+            # A server that has answered once rejects single requests, and isn't misconfigured.
             self._only_rejected += not self._has_answered
             if self._only_rejected == FAILURES_IN_A_ROW:
                 return UserError(f"{self._where}: {self._server} rejects whatever it is asked ({status}): {why}")

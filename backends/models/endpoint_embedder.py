@@ -142,6 +142,7 @@ class _Calls(EndpointCalls):
                 try:
                     vectors_by_start[start] = await self._batch(texts[start : start + size])
                 except (BadInputError, TransientError, UserError) as error:
+                    # Not raised here, since a task group would wrap it in an exception group; the other calls end, too.
                     failed.append(error)
                     group.cancel_scope.cancel()
 

@@ -138,6 +138,7 @@ class LocalModel:
         except Exception as error:  # noqa: BLE001  whatever a model stumbles over lies in what it was given
             failure, starved = str(error) or type(error).__name__, _is_out_of_memory(error)
         if failure is None:
+            # A model that has answered once isn't broken, however often it fails from now on.
             self._failed_from_the_start = None
             yield from zip((name for name, _ in chats), outcomes, strict=True)
             return
@@ -280,6 +281,7 @@ def _load(captioner: Asked, config_key: str, device: str) -> tuple[Any, Any]:
             output_loading_info=True,
         )
     except (torch.AcceleratorError, torch.OutOfMemoryError, MemoryError):
+        # These say nothing about the files of the model.
         raise
     except Exception as error:
         why = str(error).strip().partition("\n")[0][:200]

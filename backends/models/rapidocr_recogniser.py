@@ -92,6 +92,7 @@ class LineReader:
 
     def _decoded(self, logits: NDArray[np.float32]) -> tuple[str, float]:
         classes = logits.argmax(axis=1)
+        # CTC: the same class in the next step is the same character, and two equal characters have class 0 between them.
         is_first_step = classes != 0
         is_first_step[1:] &= classes[1:] != classes[:-1]
         (steps,) = is_first_step.nonzero()
@@ -239,6 +240,7 @@ def cut_weights(weights: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray
     scales[scales == 0] = 1
     steps = weights / scales
     cut = np.round(steps)
+    # The values that rounding changed most move by one step, until the sum of their column is right.
     missing = np.round((steps - cut).sum(axis=0))
     rank = (steps - cut).argsort(axis=0).argsort(axis=0)
     cut += rank >= len(weights) - missing

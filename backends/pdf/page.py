@@ -99,6 +99,7 @@ def read_page(pdf: "pymupdf.Document", number: int) -> "MuPdfPage":
         # This overwrites the boxes of images, which are read above.
         move_off_page(blocks)
         lines = with_fields(lines_of(text, number, text_blocks), page, number)
+        # A larger sheet keeps its text, but nothing of it is drawn.
         drawn = max(box.width, box.height) <= MAX_SIDE_PT
         paths = [*page.get_cdrawings(extended=True), *_rectangles([*painted.values()], box, listing)] if drawn else []
     marks, frames = marks_of(paths, box)
@@ -302,6 +303,7 @@ def marks_of(paths: Sequence[dict[str, Any]], page: BBox) -> tuple[tuple[Mark, .
     """
     clips = _Clips(page)
     marks: list[Mark] = []
+    # Rules by direction, line and style, so that only parts that look like one rule are joined.
     rules: dict[tuple[Any, ...], list[tuple[float, float]]] = {}
     for path in paths:
         kind, level = path["type"], path.get("level", 0)

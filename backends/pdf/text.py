@@ -254,6 +254,7 @@ def replacement_texts(listing: "pymupdf.DisplayList") -> list[ReplacementText]:
     from pymupdf import mupdf
 
     image_texts: list[ReplacementText] = []
+    # Marked content may be nested: an image has the text of the innermost.
     open_texts: list[str] = []
 
     class Reader(mupdf.FzDevice2):  # type: ignore[misc]

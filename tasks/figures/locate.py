@@ -324,12 +324,14 @@ def locate(
     pictures = [mark_inline(region, lines) for region in joined_images if region.bbox.area < covering]
     # A mark as large as the page is its background, and would join all others to one drawing.
     paths = [mark for mark in marks if mark.bbox.area < PAGE_SHARE * page.area]
+    # Placed graphics come first, since their edges are known; tables precede captions, so that no figure takes in rules.
     placed = placed_graphics(page, frames, paths, pictures, text)
     drawings, tables = _drawings_and_tables(page, placed, text)
     laid = join_overlays(placed.pictures, drawings)
     parts = [*placed.parts, *(part for part in laid if not part.is_inline_image)]
     if not images and not any(part.is_visible for part in parts):
         return Located((), tables)
+    # Captions come before the rules on appearance: what a caption belongs to is a figure whatever it looks like.
     groups = captioned_parts(parts, placed.parts, text, page)
     captioned = [
         replace(with_labels(one_picture(without_stray_rules(group), text.lines), text.labels), captioned=True)

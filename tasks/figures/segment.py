@@ -165,6 +165,7 @@ def _in_parts(regions: Sequence[LayoutRegion], pixels: NDArray[np.uint8]) -> lis
 
 def _is_aligned(box: BBox, sure: Sequence[LayoutRegion]) -> bool:
     """Return whether a box is in one row with a sure one of its size, as two portraits are."""
+    # What overlaps a sure figure is a piece of it, not its neighbour.
     if any(_share(box, region.bbox) > SHARED_EDGE_SHARE for region in sure):
         return False
     return any(

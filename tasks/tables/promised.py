@@ -50,6 +50,7 @@ def layout_tables(
             continue
         inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
         letters = sum(len(line.text) for line in inner)
+        # A table of contents has rows and columns as well, but it is furniture.
         is_contents = 2 * len(contents_entries(inner)) > len(inner)
         if inner and not is_contents and sum(len(line.text) for line in inner if line.mono) < MONO_SHARE * letters:
             pieces = [piece for line in inner for piece in _pieces(line, region.columns, letters_of)]
@@ -180,6 +181,7 @@ def _beside(lines: Sequence[Line], titles: Sequence[Line]) -> list[list[Line]] |
     """Return the lines below each title; None if a title isn't at the left edge of a table."""
     lefts = [title.bbox.x0 - SAME_LEFT_EM * title.size for title in titles]
     columns = [[line for line in lines if start <= line.bbox.x0 < end] for start, end in pairwise((*lefts, float("inf")))]
+    # Each line must begin below one title and end before the next; otherwise the titles are headers of one table.
     is_cut_clean = sum(map(len, columns)) == len(lines) and not any(
         line.bbox.x1 > end for column, end in zip(columns, lefts[1:], strict=False) for line in column
     )

@@ -129,6 +129,7 @@ def tabulate(
         table, spans = mirrored(table, spans)
     rows = tuple(tuple("" if cell is None else cell.text for cell in row) for row in table)
     boxes = tuple(tuple(None if cell is None else cell.bbox for cell in row) for row in table)
+    # Words in a single column aren't a table, but two rows are that have a picture beside words or another picture.
     worded = max(sum(map(bool, row)) for row in rows) >= 2
     pictured = sum(sum(_is_filled(cell, pictures) for cell in row) >= 2 for row in table) >= 2
     return Grid(box, rows, boxes, ruling.found_by, spans) if worded or pictured else None

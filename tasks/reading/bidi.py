@@ -247,6 +247,7 @@ class LineLetters:
 
     def __init__(self, page: PdfPage) -> None:
         self._page = page
+        # By box and text, since later steps give a line another block and label.
         self._made: dict[tuple[BBox, str], Letters] = {}
 
     def __call__(self, line: Line) -> tuple[str, Sequence[Sequence[float]]]:

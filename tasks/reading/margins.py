@@ -189,6 +189,7 @@ def _running_lines(
         is_everywhere &= not any(line.label in _NO_RUNNING_HEAD for line in repeated)
         if count >= fewest and (is_everywhere or _labelled_share(repeated) >= LABELLED_SHARE):
             running.update(dict.fromkeys(repeated, _ROLES[side]))
+    # Heads that change with the section differ in their words: of the lines at one height, the labelled ones are taken.
     for (side, *_), level in heights.items():
         labelled = [line for line in level if _is_labelled(line)]
         if len({line.page for line in labelled}) >= FEWEST_CHANGING and _labelled_share(level) >= LABELLED_SHARE:
@@ -263,6 +264,7 @@ def _number(line: Line, side: int) -> _Number | None:
         return None
     kind = "roman" if match["roman"] else "arabic"
     numeral = match[kind]
+    # A word such as "Mix" has the letters of a numeral, which is written in one case.
     if match["roman"] and not (numeral.islower() or numeral.isupper()):
         return None
     value = roman_value(numeral) if match["roman"] else int(numeral)
@@ -297,6 +299,7 @@ def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[
 
     def is_page_number(number: _Number) -> bool:
         page = number.line.page
+        # "3/12" alone may be a fraction: 12 must be the number of pages, or another page must have a number of this form.
         if number.has_word or (
             number.total is not None and (number.total == str(len(pages)) or len(forms[number.form]) > 1)
         ):

@@ -237,6 +237,7 @@ class Headings:
             or all(line.mono for line in block)
         ):
             return []
+        # The layout model decides first, by label and then by style; capitals, size and weight decide on what is left.
         if (
             block[0].label in _HEADINGS
             and (block_text.isupper() or _NUMBERED.match(block_text))

@@ -305,6 +305,7 @@ def _goes_on(before: DraftBlock, block: DraftBlock) -> bool:
     if not (is_divisible(block) and before.kind is BlockKind.TEXT and before.lines):
         return False
     last, first = before.lines[-1], block.lines[0]
+    # The block before may be in two columns already, joined from both: the column of its last line counts.
     column = [line.bbox for line in before.lines if line.bbox.x0 < last.bbox.x1 and last.bbox.x0 < line.bbox.x1]
     is_next_column = first.bbox.y1 < last.bbox.y0 and first.bbox.x0 > last.bbox.x1 - last.size
     is_below = 0 <= first.bbox.y0 - last.bbox.y1 <= NEAR_EM * last.size and first.bbox.x0 <= last.bbox.x0 + last.size / 2

@@ -130,6 +130,7 @@ def parse(
     reading = _Reading(document, options.layout, None if keep_figure is None else FigureCollector(options, keep_figure))
     reading.read_all()
     placements = without_logos(without_repeats(reading.placements, reading.pages), reading.pages, reading.lines)
+    # Pictures on many pages that turn out to be templates have lost their figures by now.
     kept_figure_ids = {placement.figure_id for placement in placements}
     return ParsedDocument(
         doc_id=doc_id,

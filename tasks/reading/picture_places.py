@@ -321,6 +321,7 @@ class _PageText:
             side = min(level, key=lambda side: _distance_across(side, box))
             return self._by_steps(box, side, at_left=side is level.left)
         steps = dict.fromkeys([first[-1].step, then[0].step])
+        # Amid the words of one step the picture goes right behind those at its side; between two steps, behind the first.
         end = first[-1] if len(steps) == 1 else self._steps[first[-1].step][-1]
         lines = tuple(at for step in steps for at in self._lines_of(step))
         return PicturePlace(self._following[end.at], lines, is_level=True, is_behind=True)
@@ -328,6 +329,7 @@ class _PageText:
     def _by_steps(self, box: BBox, side: Sequence[_Spot], *, at_left: bool) -> PicturePlace:
         """Return the position of a picture with text at one side."""
         steps = sorted({spot.step for spot in side})
+        # Steps of which only a line is level with the picture count if none is level as a whole.
         level = [step for step in steps if is_level(self._boxes[step], box)] or steps
         lines = tuple(at for step in level for at in self._lines_of(step))
         is_behind = len(level) == 1 and at_left != self._right_to_left

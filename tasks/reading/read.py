@@ -285,6 +285,7 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
         regions = drawn.regions() if asks_model and is_drawn else None
         if regions and not drawn.rotation:
             regions = tables_under_titles(regions, [line for line, is_visible in lines if is_visible])
+        # Bullets and underlines belong to the text, and must not be taken for drawings or rules of tables.
         marks, bullets = drawn_bullets(without_underlines(drawn.marks, lines), lines)
         lines = regroup_lines([*lines, *bullets], regions or (), drawn.rotation)
     characters = sum([len(line.text.strip()) for line, _ in lines])

@@ -197,6 +197,7 @@ def _lines(
         if any(holds(page_line.bbox, box) for page_line in page_lines):
             continue
         level = upright(box, page.rotation - line.turn)
+        # A line that is far below the one before, or beside it, begins a block.
         apart = previous is None or gap(previous.y0, previous.y1, level.y0, level.y1) > BLOCK_GAP_LINES * level.height
         beside = previous is not None and gap(previous.x0, previous.x1, level.x0, level.x1) > 0
         block += apart or beside
@@ -256,6 +257,7 @@ def with_recognised_tables(
         cut = segments.get(picture.figure_id, ())
         boxes = [segment.region.bbox for segment in cut if segment.region.kind is RegionKind.TABLE]
         size = picture.width, picture.height
+        # Boxes in pixels are those of the page as it is displayed; rows are those of the page as its words are read.
         drawn, promised = (
             [unrotated(box, size, scan.bbox, displayed[scan.page], skews.get(scan.page, 0.0)).rounded() for box in some]
             for some in (rules.get(picture.figure_id, ()), boxes)
@@ -378,6 +380,7 @@ def _tight(line: Line, rotation: int) -> Line:
     """Return a recognised line without the white around its letters that OCR puts into its box."""
     box = upright(line.bbox, rotation)
     y = PADDING_SHARE * box.height
+    # A lone digit is narrower than it is high.
     x = min(y, PADDING_SHARE * box.width)
     return line._replace(bbox=as_stored(BBox(box.x0 + x, box.y0 + y, box.x1 - x, box.y1 - y), rotation))
 

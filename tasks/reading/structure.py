@@ -374,6 +374,7 @@ def printed_labels(margins: Iterable[Line], pages: int) -> tuple[str, ...]:
             numbered[run].add(line.page)
             if run.part and is_alone:
                 chapters.add(run)
+    # Chapters that number their own pages may have few each, so they count together.
     chapter_pages = {page for run in chapters for page in numbered[run]}
     runs = {
         run: run_pages

@@ -79,6 +79,7 @@ def reason_to_replace_layer(
     sample = {number for number, placement in pages.items() if recognised.get(placement.figure_id or "")}
     read = "\n".join(line.text for number in sorted(sample) for line in recognised[pages[number].figure_id or ""])
     layer = "\n".join(line.text for line in lines if line.page in sample)
+    # The language is that of what OCR reads, since nothing may decode the layer.
     language = lexicon.language_of(read)
     if language is None or len(_words(read)) < FEWEST_WORDS or _letters(read) < READ_SHARE * _letters(layer):
         return None

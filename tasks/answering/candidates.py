@@ -144,6 +144,7 @@ def _texts(passage: Passage, block: PassageBlock, template: TagTemplate) -> Iter
     elif block.style == "table":
         header, *body = row.rows or [[]]
         for cells in [header, *body][:MOST_TABLE_ROWS]:
+            # With the names of its columns, a row of numbers has words that a question may share.
             named_cells = (
                 f"{name}: {cell}" if name and name != cell else cell for name, cell in zip(header, cells, strict=False)
             )

@@ -72,6 +72,7 @@ def localise(
         figure_placements = [row for row in placements if row["figure_id"] == figure_id and row["doc_id"] == doc_id]
         if figure_placements:
             best = min(figure_placements, key=lambda row: (*_distance(row, regions), row["order"]))
+            # A figure without a caption at this placement has that of another one.
             captions = (row["caption"] for row in (best, *figure_placements) if row["caption"])
             cited_figures.append(
                 CitedFigure(

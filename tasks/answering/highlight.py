@@ -98,6 +98,7 @@ def nearest_sentences(
         if len(text_spans) > 1
         for start, end in text_spans
     ]
+    # A text of one sentence needs no vector, and takes nothing from the iterator.
     similarities = iter(vectors(pieces) @ question if pieces else [])
     nearest_spans: list[Span | None] = []
     for text_spans in spans:

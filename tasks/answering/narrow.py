@@ -43,6 +43,7 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
             doc_ids = {doc_id for doc_id in doc_ids if not document_names.isdisjoint(names_of(doc_id, sources[doc_id]))}
         if not doc_ids:
             return NOTHING
+        # Globs that fit every document restrict nothing.
         names = [] if len(doc_ids) == len(sources) else sorted(doc_ids)
         changes |= {"sources": [], "documents": _group_by_folder(doc_ids, sources) if len(names) > LISTED else names}
     if filters.page_ranges:
@@ -67,6 +68,7 @@ def both(first: Filters, second: Filters) -> Filters | None:
         elif name in ("since", "until"):
             fields[name] = (max if name == "since" else min)(ours, theirs)
         elif name == "has_figure" or not (common := [value for value in ours if value in theirs]):
+            # Opposite answers, and lists without a common value, match no row.
             return None
         else:
             fields[name] = common

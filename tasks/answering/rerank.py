@@ -162,6 +162,7 @@ def judge_pages(
         if name in rows:
             page = rows[name][:2]
             pages.setdefault(page, []).append(name)
+            # Rows come best first, so the first of a page gives the page's share.
             shares.setdefault(page, max(0.0, score / best) if best > 0 else 0.0)
     if words and pages:
         texts = [" ".join(rows[name].text for name in names) for names in pages.values()]

@@ -105,6 +105,7 @@ def spelt(question: str, is_indexed: Callable[[str], bool], passages: Callable[[
     ]
     vocabulary: set[str] = set()
     corrected = question
+    # From the end, so that the places of the words before stay right.
     for word in reversed(unknown_words):
         vocabulary = vocabulary or {other for text in passages() for other in folded_words(text) if other.isalpha()}
         similar = difflib.get_close_matches(word.folded, [v for v in vocabulary if v[0] == word.folded[0]], 1, ALIKE)

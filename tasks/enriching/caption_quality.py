@@ -97,6 +97,7 @@ of tables.
 
 def repeats(words: Sequence[str]) -> bool:
     """Return whether words form a loop, perhaps with counting numbers, or hardly differ."""
+    # Windows overlap by half, so that their edges hide no repetition.
     starts = range(0, len(words) - _WINDOW + 1, _WINDOW // 2)
     if any(len(set(words[start : start + _WINDOW])) < _LEAST_DISTINCT * _WINDOW for start in starts):
         return True
@@ -108,6 +109,7 @@ def repeats(words: Sequence[str]) -> bool:
 
 def _turns(words: Sequence[str], period: int, *, numbers: bool = True) -> bool:
     """Return whether the last words repeat often enough; without ``numbers``, only if most aren't numbers."""
+    # ``run`` counts words in a row that are equal to the word one period before.
     run = 0
     for at in range(period, len(words)):
         run = run + 1 if words[at] == words[at - period] else 0
@@ -248,6 +250,7 @@ def _numbers(text: str) -> set[str]:
 def _informative(numbers: set[str]) -> set[str]:
     values = sorted({int(number) for number in numbers})
     steps = [later - earlier for earlier, later in pairwise(values)]
+    # Three numbers at equal steps are taken for ticks of an axis.
     even: set[int] = set()
     for at in range(len(steps) - 1):
         if steps[at] == steps[at + 1]:
@@ -341,5 +344,6 @@ _REFUSAL = regex.compile(
 
 def refuses(text: str) -> bool:
     """Return whether a text begins with a refusal."""
+    # A refusal begins within the limit, and may end behind it.
     refusal = _REFUSAL.search(text[: 2 * _WITHIN])
     return refusal is not None and refusal.start() <= _WITHIN

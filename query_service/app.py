@@ -405,6 +405,7 @@ def create_app(
     measured.watch(corpora, lambda: admission.waiting)
     app.state.corpora, app.state.check, app.state.admission, app.state.access = corpora, check, admission, access
     errors.install(app)
+    # The last one added is outermost. CORS stands before access, since a browser's preflight has no key.
     app.add_middleware(AccessControl, access=access)
     app.add_middleware(
         GZipMiddleware,

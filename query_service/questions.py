@@ -78,6 +78,7 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
         first = await anext(events, None)  # errors before the first event get their own status
         if first is None:
             raise ClientGoneError
+        # The header keeps nginx from holding events back.
         return StreamingResponse(
             as_server_sent(first, events), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
         )
@@ -125,6 +126,7 @@ async def searches(request: Request, corpus: Corpus, body: SearchesRequest) -> R
         versioned_request = search_request.model_copy(update={"version": search_request.version or version})
         try:
             query, cost = await run_in_threadpool(query_with_cost, request, corpus, versioned_request.as_query())
+            # Batches count as expensive, so that they leave the places of cheap requests to single searches.
             cost = Cost.EXPENSIVE if cost is Cost.CHEAP else cost
             result = await admission.reply(request, cost, partial(corpus.search, query))
         except (InsetError, HTTPException) as error:

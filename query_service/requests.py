@@ -337,6 +337,7 @@ def file_response(
     if cached_tags is not None and any(tag.strip().removeprefix("W/") in {etag, "*"} for tag in cached_tags.split(",")):
         return Response(status_code=304, headers=response_headers)
     part = _RANGE.fullmatch(request.headers.get("range", "").strip()) if ranges else None
+    # With If-Range of another state of the file, a part of this one would not fit what the client has.
     if part is None or part[0] == "bytes=-" or request.headers.get("if-range", etag) != etag:
         return Response(body, media_type=media_type, headers=response_headers)
     size = len(body)

@@ -172,6 +172,7 @@ def by_document(failures: Sequence[Failure]) -> Iterator[tuple[Failure, str]]:
         failures_by_key.setdefault((failure.source, failure.step, failure.code, failure.message), []).append(failure)
     for failures_of_key in failures_by_key.values():
         pages = sorted({failure.page for failure in failures_of_key if failure.page is not None})
+        # In a run of pages, each page less its position is the same number.
         runs = (
             [page for _, page in run]
             for _, run in groupby(enumerate(pages), lambda page_index: page_index[1] - page_index[0])

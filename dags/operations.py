@@ -161,6 +161,7 @@ def watch() -> None:
     context: Any = get_current_context()
     schedules = corpus_schedules()
     healths = corpora_health(schedules)
+    # Each run keeps what it told for the next one, so that people are told once of each state.
     states_told = context["ti"].xcom_pull(task_ids="watch", key="told", include_prior_dates=True) or {}
     all_notifiers = {name: arguments for corpus in schedules for name, arguments in corpus.operations.notify.items()}
     states_now = {health.corpus: f"{health.state} {health.newest}" for health in healths if health.state.needs_person}

@@ -90,6 +90,7 @@ class Level:
 
 def _pages(gold: Gold, hit: Hit) -> Iterator[str]:
     name = gold.document_of(hit)
+    # A gold page that names no document counts in any document.
     anywhere = {gold_page.page for gold_page in gold.question.pages if gold_page.doc is None}
     for page in hit.pages:
         yield f"{'' if page in anywhere else name}#{page}"

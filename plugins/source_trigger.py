@@ -59,6 +59,7 @@ class SourceTrigger(BaseEventTrigger):
         listing = listing_digest(workspace.source().files())
         if last is None:
             return listing, None, False
+        # What a running refresh will lack isn't known yet, so it counts as complete.
         running = last.state in ("started", "retrying")
         ended_well = last.state in ("published", "unchanged", "held")
         is_complete = ended_well and not was_disturbed(readable_ledger(workspace.store, last.version))

@@ -95,6 +95,7 @@ def words_of(
     White space around the whole reply is dropped. ``call`` runs in another thread and puts its pieces into the queue, None
     at the end.
     """
+    # A call that fails puts no end into the queue itself.
     call.add_done_callback(lambda _: pieces.put(None))
     reply_text, trailing_blanks = "", ""
     while not stopped():

@@ -116,6 +116,7 @@ class E5File(NamedTuple):
     def weights(self) -> Weights:
         """Return the tensors by their names in ``transformers``; the word embeddings, most of the model, in 16 bits."""
         at = self._end_of_scores + self.blob
+        # The file's own replacements of characters are skipped: the tokenizer uses those of Nmt and NFKC.
         (replacements,) = struct.unpack_from("<4xI", self.data, at)
         at += 8 + replacements
         (count,) = struct.unpack_from("<i", self.data, at)
@@ -132,6 +133,7 @@ class E5File(NamedTuple):
                 self._dequantised(numbers, first, precision) if kind else np.frombuffer(self.data, "<f4", numbers, first)
             )
             is_vector = name.endswith(".bias") or "LayerNorm" in name
+            # The inputs of the second feed-forward layer have the inner dimension, four times the other.
             inputs = (
                 4 * self.dimension if name.endswith(".output.dense.weight") and "attention" not in name else self.dimension
             )

@@ -177,6 +177,7 @@ def _check_code_is_pinned(model_name: ModelName) -> None:
     modules = model_json(model_name, "modules.json")
     first = modules[0]["path"]
     classes = model_json(model_name, f"{first}/config.json" if first else "config.json").get("auto_map", {})
+    # Code of another repository is written as ``REPOSITORY--module.Class``.
     elsewhere = "--" in f"{classes} {[module['type'] for module in modules]}"
     if elsewhere and not _COMMIT.fullmatch(str(model_name.setting(CODE_REVISION) or "")):
         raise UserError(

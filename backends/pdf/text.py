@@ -130,6 +130,7 @@ def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> lis
     blocks = text.extractDICT()["blocks"]
     typed = _fonts_of_one_width(span for block in blocks for row in block["lines"] for span in row["spans"])
     for block in blocks:
+        # PyMuPDF counts the blocks without images here; `indices` gives their numbers among all blocks.
         index = indices[block["number"]]
         for row in block["lines"]:
             spans = row["spans"]

@@ -107,6 +107,7 @@ def tables_in(picture: bytes, regions: Sequence[LayoutRegion]) -> list[BBox]:
     """
     drawn = [region for region in regions if region.kind is not RegionKind.WORDS]
     tables = [region.bbox for region in drawn if region.kind is RegionKind.TABLE and region.score >= TABLE_SCORE]
+    # The best score is first: the model must be surer of a table than of any figure.
     if not tables or drawn[0].kind is not RegionKind.TABLE:
         return []
     with Pillow.open(io.BytesIO(picture)) as opened:
@@ -202,6 +203,7 @@ def _ink_shares(parts: Sequence[LayoutRegion], region_box: BBox, pixels: NDArray
         x0, y0, x1, y1 = (max(0, round(side / step)) for side in box)
         return slice(y0, y1 + 1), slice(x0, x1 + 1)
 
+    # Most pixels of a region are its background, so their median is its colour.
     background = np.median(sample[cells(region_box)].reshape(-1, 3), axis=0)
     ink = np.zeros(sample.shape[:2], dtype=bool)
     ink[cells(region_box)] = (np.abs(sample[cells(region_box)] - background) > INK_LEVELS).any(axis=-1)

@@ -93,6 +93,7 @@ def regroup_lines(lines: Sequence[PageLine], regions: Sequence[PageRegion], rota
             ]
         table = _position(group, order) if label is LayoutLabel.TABLE else None  # its rows stay together
         blocks.extend((_position(part, order) if table is None else table, label, part) for part in parts)
+    # The sort is stable, so that blocks with one position, such as the rows of a table, stay in their order.
     blocks.sort(key=itemgetter(0))
     return [
         PageLine(line._replace(block=number, label=label), is_visible)

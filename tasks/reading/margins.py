@@ -216,6 +216,7 @@ def _titles(lines: Sequence[Line], outline: Sequence[OutlineEntry]) -> list[Line
     titles: list[Line] = []
     for entry in outline:
         alike = sorted(by_title.get((entry.page, title_letters(entry.title)), []), key=lambda line: -line.size)
+        # The running head of the page may have the same words, in smaller letters.
         is_alone = alike and all(smaller.size < alike[0].size for smaller in alike[1:])
         titles += alike[:1] if is_alone and alike[0].bbox.y1 >= (entry.y or 0.0) else []
     return titles

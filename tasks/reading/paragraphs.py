@@ -138,6 +138,7 @@ def _may_begin(line: Line, page: Sequence[Line], most_size: float) -> bool:
     if line.size > most_size or _MARK.match(line.text) is None:
         return False
     x0, _, x1, bottom = line.bbox
+    # A footnote ends its column: above larger text, a mark is one in the text.
     below = (page_line for page_line in page if page_line.size > most_size and page_line.bbox.y0 >= bottom)
     return not any(gap(x0, x1, page_line.bbox.x0, page_line.bbox.x1) < 0 for page_line in below)
 

@@ -227,6 +227,7 @@ class _Reading:
         is_empty = not (content.lines or content.drawn.images or content.drawn.marks)
         lost = self.document.lost_content()
         self.found_anything |= not (is_empty and lost)
+        # A repaired file may lack the content of a page without a warning.
         if lost or (is_empty and self.document.is_repaired):
             why = lost[0] if lost else "it is empty after the file was repaired"
             self._fail(number, BadInputError(f"the page is damaged: {why}"[:300], FailureCode.DAMAGED, number))

@@ -367,6 +367,7 @@ def _are_groups(edges: Sequence[float], gutters: Sequence[float], lines: Sequenc
         if any(map(str.isdigit, line.text)) and not any(map(str.isalpha, line.text)):
             x, y = (line.bbox.x0 + line.bbox.x1) / 2, (line.bbox.y0 + line.bbox.y1) / 2
             cells[bisect_right(edges, y), bisect_right(gutters, x)].append(line)
+    # `bisect_right` counts rows from 1, which is the head: the rows below it are from 2 on.
     groups = {row for (row, _), numbers in cells.items() if len(levels_of(numbers)) > 1}
     return groups >= set(range(2, len(edges)))
 

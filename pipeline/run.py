@@ -236,6 +236,7 @@ class RefreshRun:
                 return False
             if approved is not None:
                 live = self._publish_approved(version, approved)
+            # The run's own version may have a manifest already, from ``finish`` or from a try that was killed.
             elif manifest is None or manifest.run_id == self.run_id:
                 live = publishing.publish(workspace, version, lease)
             else:

@@ -85,6 +85,8 @@ class _SegmenterActor(_PictureActor):
         self._detector = DETECTORS.of(options).load(PICTURES_A_BATCH)
 
     def _look(self, figure_id: str, picture: bytes) -> Segmented:
+        # Models look at a skewed scan after it was straightened; what they find is turned back to the picture as it is
+        # stored.
         straight_picture = straightened(picture)
         if straight_picture is None:
             regions, rules = self._detector.detect(picture), rules_in(picture)

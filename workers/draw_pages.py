@@ -320,6 +320,7 @@ class PageDrawer:
 
     def _stop_running(self, job: _Job) -> None:
         if self._running.pop(job.drawing, None) is not None:
+            # Taken out and set again, so that the document that wasn't drawn for longest is dropped first.
             spent = self._cost.pop(job.document, 0.0) + time.monotonic() - job.began
             self._cost[job.document] = spent
             _bound(self._cost)
@@ -446,6 +447,7 @@ def keep_pictures(
 
 def _keep(drawing: Drawing, _opened: Callable[[int], None]) -> str | None:
     """Store the picture of a page, and return its figure id; None if the page is blank."""
+    # The process that writes is forked before this one is isolated, which forbids it to write.
     with writing(open_store(drawing.store_address), "figures/") as put:
         with open_in_child(drawing) as pdf:
             pixels = page_pixels(pdf, drawing.page, dpi=drawing.dpi)

@@ -113,6 +113,7 @@ def _parse(task: _Task, opened: Callable[[int], None]) -> tuple[int, float]:
     if task.is_parsed:
         return len(read_parsed(store, file).pages), time.monotonic() - started
     data = store.get(document_file(job.doc_id)) if job.is_stored else _read(task)
+    # The process that writes is forked before this one is isolated, which forbids it to write.
     with writing(store, "figures/", document_file(job.doc_id), file) as put:
         isolate()
         document = parse(

@@ -21,6 +21,7 @@ from schemas.ids import sha256
 from schemas.ports import ObjectStore
 
 _PARTIAL = ".part-"
+# The engine writes ``lance/``, and people write overrides and rejections without the lease.
 _REMEMBERED = re.compile(
     r"versions/[^/]+/(?!lance/|override\.json|rejection\.json).+|(rows|parsed|structured|quarantine|vectors)/.+|FORGOTTEN\.json"
 )
@@ -246,6 +247,7 @@ class FolderStore(CheckedStore):
         path = self._path(name)
         with _folder_errors(path):
             path.unlink(missing_ok=True)
+        # Up to the first folder that holds something else, and never the root.
         for parent in path.relative_to(self._root).parents[:-1]:
             try:
                 (self._root / parent).rmdir()

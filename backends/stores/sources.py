@@ -39,6 +39,7 @@ def overlaps(source: str, store: str) -> bool:
     if source.startswith("s3://") or store.startswith("s3://"):
         source_prefix, store_prefix = (f"{address.rstrip('/')}/" for address in (source, store))
         return source_prefix.startswith(store_prefix) or store_prefix.startswith(source_prefix)
+    # A glob such as ``/data/**/*.pdf`` may list stored originals, for which a path in some corpus stands.
     files, store_folder = open_source(source), _resolved_links(Path(store.removeprefix("file://")))
     return isinstance(files, _FileSource) and (
         _resolved_links(files.base).is_relative_to(store_folder)

@@ -150,6 +150,7 @@ def restore_pointer(store: ObjectStore, corpus: str, fence: int) -> None:
 def _last_move(store: ObjectStore) -> AuditEvent | None:
     """Return the audit log's last event that made a version live; None where there is none."""
     events = read_events(store, _MOVES_READ)
+    # A deletion and a repair name a version without making it live.
     return next((event for event in events if event.action not in ("forget", "repair") and event.to_version), None)
 
 

@@ -166,6 +166,7 @@ def _run_checks(
     ]
     report("check", 3, 3)
     long = data.unchanged.broken.get(LONG_TEXTS, 0) + int((data.n_tokens > corpus.chunks.tokens).sum())
+    # Only a round without a fault verifies the figures of all documents; after any other the next one compares them again.
     verified_documents = data.indexed.keys() if pixels.gate.passed else verified
     return _Findings(gates, descriptions_by_document(laws, data.indexed), verified_documents, long)
 

@@ -185,6 +185,7 @@ def _fate_of_page(
 ) -> str | _LostContent:
     if page.page in document.pictured and page.page not in pages_with_picture:
         return _LostContent("a page has a picture and no row of its own")
+    # Before failures, since a page of which a part can't be read still has rows of the rest.
     if page.page in pages_with_rows:
         return _INDEXED
     if page.page in document.failed:
@@ -207,6 +208,7 @@ def _fate_of_figure(
         # Icons have a tag in the text, and no row.
         has_row = row["role"] != Role.CONTENT or placement.figure_id in figures_with_rows
         return _INDEXED if has_row else _LostContent("a figure has no row")
+    # A picture that can't be read has no id, and the failure of its page accounts for it.
     if placement.figure_id is None and placement.page in document.failed:
         return _QUARANTINED
     left_out = row["role"] not in TAGGED and row["reason"]
@@ -264,6 +266,7 @@ class TagsResolve(_Tally):
             self.counts["tags"] += len(tag_numbers)
             faults = [f"tag {number} leads nowhere" for number in tag_numbers if number not in numbers[doc_id]]
             faults += [f"figure {ref[:12]} leads nowhere" for ref in row["figure_refs"] if ref not in figures[doc_id]]
+            # Words of a document that look like a tag were disarmed when it was read, so any others come from a broken tag.
             faults += ["a tag is broken" for words, number in parts if number is None and not is_disarmed(words)]
             self.violations += [Violation(doc_id, row["page"], fault) for fault in faults]
 
@@ -361,6 +364,7 @@ def figures_are_their_names(
     total = decoded = 0
     faults: dict[str, list[Violation]] = {}
     for table in by_figure:
+        # A figure that one verified document has needn't be decoded for another.
         figures = table.group_by("figure_id").aggregate([("known", "any")])
         unseen = [row["figure_id"] for row in figures.to_pylist() if not row["known_any"]]
         total, decoded = total + figures.num_rows, decoded + len(unseen)

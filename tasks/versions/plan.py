@@ -77,6 +77,7 @@ def _planned_document(
     except BadInputError as error:
         return _unreadable(file, error, attempt)
     if row is not None and _still_quarantined(row, doc_id, attempt) and doc_id not in retry:
+        # With the new stamp, the next refresh needn't digest the same bytes again.
         return replace(row, stamp=file.stamp)
     return PlannedDocument(file.source, doc_id, file.size, file.stamp)
 

@@ -81,6 +81,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         counts |= draw(workspace, structured, report)
         limits = workspace.corpus.budget
         budget = Budget(limits, limits.corpus, read_spent(workspace.store))
+        # Before vectors are made, since descriptions are embedded with their rows.
         captioned = describe_targets(workspace, structured, sources, plan.run_id, budget, report)
         embedding = _Embedding(workspace, budget, ray, report)
         embedding.embed(_passages(workspace, inherited, structured, sources))
@@ -241,6 +242,7 @@ class _Structuring:
         """Recognise text in new pictures, within the budget."""
         limit = self._workspace.corpus.budget.ocr_items
         missing = self._recognised.missing(figure_ids)
+        # The limit is for the whole refresh, of which earlier batches have used a part.
         affordable = missing if limit is None else missing[: limit - self.counts["recognised"]]
         over_budget = missing[len(affordable) :]
         self._look(self._recognised, affordable, recognise, FEW_PICTURES, Step.RECOGNISE)
@@ -377,6 +379,7 @@ def _passages(
     reader = DocumentReader(workspace, match_corrections_by_id(workspace, doc_ids, inherited))
     for doc_id in doc_ids:
         yield from reader.passages(doc_id, sources[doc_id])
+    # Rows that are taken over have vectors, unless a space is new or has another model.
     for earlier in () if inherited.embedded else inherited.rows(workspace.store):
         yield from passages(earlier.evidence)
 
@@ -395,5 +398,6 @@ def keep(cache: RecordCache, batches: Iterable[pa.Table], step: str, total: int,
                 cache.append(pending)
                 pending, since = cache.schema.empty_table(), time.monotonic()
     finally:
+        # Also on an error, since the models' work on these records is done.
         cache.append(pending)
     cache.compact()

@@ -75,6 +75,7 @@ def asked_figures(
     terms = stems(content_words(question))
     captions = [terms & stems(figure.caption) for figure in figures]
     texts = [terms & stems(f"{figure.text} {figure.caption}") for figure in figures]
+    # Rarity is counted among these figures: a word that all of them have tells none from the others.
     rarity = rarity_of(Counter(word for text in texts for word in text), terms, len(figures))
     total_rarity = math.fsum(sorted(rarity.values())) or 1.0
     labels = {label for label in mentions(question) if label.number}

@@ -176,6 +176,7 @@ class EmbeddedQuery:
         ``RequestError`` if the space's model can embed nothing of it, and ``Stopped`` if nobody waits for it any more.
         """
         with self._embed_lock:
+            # The lock is held meanwhile, so that parallel retrievers of a space embed the query once.
             if space not in self._vectors:
                 with span(f"embed: {space}"):
                     self._vectors[space] = self._embed(space)
@@ -217,6 +218,7 @@ class SentenceVectors:
         """Return one vector a text, the same whether it was kept or not; distinct new texts are embedded in one call."""
         with self._lock:
             vectors_by_text = {text: self._cached[text] for text in texts if text in self._cached}
+        # The model runs outside the lock, so that others don't wait for it; two threads may embed the same sentence.
         absent = [text for text in dict.fromkeys(texts) if text not in vectors_by_text]
         if absent:
             vectors_by_text |= zip(absent, self._embed(absent).astype(np.float16), strict=True)

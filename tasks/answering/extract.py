@@ -74,6 +74,7 @@ def extract(
         if answer.passages == max_passages:
             break
         passage = passages[number]
+        # A figure's own row is a passage if nothing stands before it; behind others, only figures asked for are shown.
         if passage.rows[0].modality is Modality.FIGURE and answer.passages:
             continue
         ranked = sorted(best[number], key=lambda pair: (-pair[0], pair[1]))

@@ -126,10 +126,12 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
     passage_sentences = [[text[start:end] for start, end in sentences(text)] for text in passages]
     checked: list[Part] = []
     unsupported = 0
+    # A text that cites nothing is checked sentence by sentence, since each may be from another passage.
     for part in (sentence for written_part in parts for sentence in _sentences(written_part)):
         if not isinstance(part, TextPart) or part.style not in ("prose", "item"):
             checked.append(part)
             continue
+        # The number of a list item isn't one that a passage must have.
         claim = _MARKER.sub("", part.text, count=1)
         details = {word.casefold() for word in (*_NUMBER.findall(claim), *_NAME.findall(claim))} - {
             *_NUMBER.findall(question),
@@ -145,6 +147,7 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
             and not _contradicts(claim, passage_sentences[n - 1])
         ]
         citations = [n for n in part.citations if n in fitting]
+        # Passages come best first, so the best one that supports the text is cited.
         if not citations:
             citations = [
                 n

@@ -156,6 +156,7 @@ def _in_sections(
     model_reply = reply(search.writer(step.model), prompt, record)
     scores = dict(nearest)
     under = rows_under(entries, numbers_in(model_reply, min(len(entries), MOST_SECTIONS)))
+    # Rows that the filters exclude, or that are far away, aren't among the nearest.
     scored_rows = [(row, scores[row]) for row in under if row in scores]
     if not scored_rows:
         record.note = record.note or "the model picked no section; the nearest rows are given"

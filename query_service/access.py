@@ -168,6 +168,7 @@ class Access:
         try:
             caller = self._identify(scope, headers)
         except HTTPException:
+            # A wrong key keeps nobody from a page that needs none.
             if is_public:
                 return NOBODY
             raise
@@ -311,6 +312,7 @@ class AccessControl:
     async def _admit(self, limits_name: str, key: Key | None) -> None:
         max_concurrent = (key and key.concurrent) or CONCURRENT
         per_minute = (key and key.per_minute) or PER_MINUTE
+        # Checked first, so that a request that is refused for it doesn't count in the minute.
         if self._running[limits_name] >= max_concurrent:
             raise _too_many(f"{limits_name} may have {max_concurrent} requests at once", 1)
         if wait_s := await self._access.limits.wait_s(limits_name, per_minute):

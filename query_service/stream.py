@@ -55,6 +55,7 @@ async def events_of(
         deadline_s: Time for all events.
     """
     loop = asyncio.get_running_loop()
+    # One queue takes the events, and all that ends them: the end, an error, a disconnect and the deadline.
     queue: asyncio.Queue[AnswerEvent | Exception | None] = asyncio.Queue()
     stopped = threading.Event()
 
@@ -90,6 +91,7 @@ async def events_of(
                 raise item
             yield item
     finally:
+        # A thread can't be cancelled: it ends once it sees that nobody waits.
         stopped.set()
         deadline.cancel()
         disconnect_task.cancel()

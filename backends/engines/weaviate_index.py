@@ -98,6 +98,7 @@ class WeaviateIndex:
         check_columns(schema, dimensions, fields)
         self.drop()
         columns = [column for column in kept_columns(schema, fields) if not column.name.startswith("vector_")]
+        # By default the server leaves out English stop words, which stay findable here.
         configuration = {
             "class": self.collection,
             "properties": [_property(column) for column in columns],

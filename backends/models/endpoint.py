@@ -154,6 +154,7 @@ class _Calls(EndpointCalls):
         used, speech = Usage(), say and _Speech(say)
         try:
             self.check_not_ended()
+            # Pictures are scaled and encoded in a thread, so that other calls go on.
             messages = await anyio.to_thread.run_sync(self._messages, request)
             return await self.retried(
                 partial(self._attempt, messages, used, speech), lambda: not (speech and speech.pieces)

@@ -149,6 +149,7 @@ class LocalModel:
             self._batch.starved(len(chats))
             if self.device == "cuda":
                 torch.cuda.empty_cache()
+        # A batch that fails is halved until the request that it fails on is alone.
         if half:
             yield from self._outcomes(chats[:half])
             yield from self._outcomes(chats[half:])

@@ -166,6 +166,7 @@ class PublishedCorpus:
         with self._lock:
             if rewritten != self._rewritten_at:
                 self._open.clear()
+                # Kept pictures of pages may show documents that are deleted by now.
                 if rewritten is not None:
                     self.drawer.remove_older(rewritten)
                 self._rewritten_at = rewritten

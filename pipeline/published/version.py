@@ -400,6 +400,7 @@ class OpenVersion:
     def _hit(self, row: dict[str, Any], score: float, placements: Sequence[dict[str, Any]], marks: Sequence[Span]) -> Hit:
         cells = row.get("tagged_rows") or []
         labels = row.get("page_labels") or [None] * len(row["regions"])
+        # A label that is the page's number says nothing more.
         regions = [
             CitedRegion(
                 page=region["page"], bbox=region["bbox"], label=label if label and label != str(region["page"]) else None

@@ -118,6 +118,7 @@ class FairSemaphore:
 
     async def acquire(self, caller: str) -> None:
         """Wait for a place; raise ``TransientError`` if the queue is full, or the caller's half of it."""
+        # Nobody is overtaken: while a place is free, all callers that wait have their share.
         if self._has_room(caller):
             self._running[caller] += 1
             return
@@ -138,6 +139,7 @@ class FairSemaphore:
         """Give a place back, to the caller that waits and was served longest ago."""
         self._running[caller] -= 1
         self._running += Counter()  # forgets callers without requests
+        # A caller that has its share is passed over, and keeps its place in the order.
         for name, turns in self._waiting.items():
             if self._has_room(name):
                 turn = turns[0]
@@ -194,6 +196,7 @@ class Admission:
 
         ``call`` is given a function that returns true once nobody waits for the result.
         """
+        # Set however the wait ends, so that the thread stops at its next step.
         stopped = threading.Event()
         work = asyncio.ensure_future(self.run(request, cost, partial(call, stopped.is_set)))
         try:

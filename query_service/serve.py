@@ -227,6 +227,7 @@ def serve_workers(workers: int, options: ServiceOptions, port: int = PORT) -> No
     limits_scope = "in all workers together (Redis)" if options.redis else "in each worker, since no --redis is named"
     app, configured = f"{__name__}:worker", settings()
     with tempfile.TemporaryDirectory(prefix="inset-metrics-") as folder:
+        # Workers inherit the environment, and have the folder before they import what reads it.
         os.environ |= {OPTIONS: options.model_dump_json(), FOLDER: folder}
         uvicorn.Config(app, log_config=configured["log_config"])  # configures the log
         _logger.info("%d workers; requests a minute of a key are counted %s", workers, limits_scope)

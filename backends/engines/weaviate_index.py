@@ -131,6 +131,7 @@ class WeaviateIndex:
         Raises:
             ContractError: The server refuses a row repeatedly.
         """
+        # A collection of an earlier release may lack columns, whose values aren't sent then.
         row_count, columns = 0, self._columns()
         with ThreadPoolExecutor(REQUESTS_AT_ONCE) as senders:
             for batch in batches:

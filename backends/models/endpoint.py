@@ -212,6 +212,7 @@ class _Calls(EndpointCalls):
                     raise self.fault("bad_answers", "a chunk of the stream isn't a chat completion") from error
                 answer.model, answer.usage = chunk.model or answer.model, chunk.usage or answer.usage
                 self.check_name(answer.model)
+                # In OpenAI's protocol, the chunk with the usage has no choice.
                 for choice in chunk.choices[:1]:
                     finish_reason = choice.finish_reason or finish_reason
                     message.refusal = (message.refusal or "") + (choice.delta.refusal or "")

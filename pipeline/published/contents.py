@@ -94,6 +94,7 @@ class Contents:
             mask &= pc.is_in(language_column, pa.array([language.lower() for language in languages])).to_numpy()
         if contains:
             mask &= catalogue.named(contains)
+        # The order of all documents is kept for later requests, so filters come after it.
         numbers = numbers[mask[numbers]]
         summaries = [catalogue.document(number) for number in numbers[part.items]]
         return Listing(version=self._opened.version, total=len(numbers), items=summaries)
@@ -322,8 +323,10 @@ class _Catalogue:
                 "figures": pa.array(counts[Modality.FIGURE]),
             }
         )
+        # A document may have several sources: they are compared in one list, and ``_owners`` has the document of each.
         self._flat_sources = [source for doc_id in self.doc_ids for source in opened.sources[doc_id]]
         self._owners = np.repeat(np.arange(len(self.doc_ids)), [len(opened.sources[doc_id]) for doc_id in self.doc_ids])
+        # A cache of this object ends with it; one of the method would keep every catalogue.
         self.ordered = functools.cache(self._ordered)
 
     def number(self, doc_id: str) -> int:

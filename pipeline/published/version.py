@@ -447,6 +447,7 @@ def open_version(workspace: Workspace, version: str, settings: Callable[[], Corp
         raise NotFoundError(f"corpus {workspace.corpus.name}: there is no version {version}") from error
     sources: dict[str, list[str]] = {}
     pages: dict[str, int] = {}
+    # The ledger also has documents in quarantine, which are no part of the version.
     for row in ledger:
         if row.status is Status.INDEXED:
             pages[row.doc_id] = row.pages

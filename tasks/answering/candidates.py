@@ -79,6 +79,7 @@ def _definition(question: str) -> re.Pattern[str] | None:
         return None
     name = re.escape(definition_question[1].strip()).replace("\\ ", r"\s+")
     verbs = r"is|are|means?|refers? to|stands for|consists? of|describes?"
+    # A few words may stand between name and verb, as in "A fuse (F1) is …"; a label is the name alone.
     defines = rf"\W*(?:(?:an?|the)\s+)?{name}s?\b[^.]{{0,30}}?\b(?:{verbs})\b"
     return re.compile(rf"{defines}|\W*{name}s?\W*$", re.IGNORECASE)
 

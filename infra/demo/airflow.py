@@ -267,7 +267,7 @@ class Watch:
             if words := _DONE.get(state) or _UNDER_WAY.get(state):
                 seconds = f" in {task['duration']:.0f} s" if state == "success" and task["duration"] else ""
                 detail = f"  {task['rendered_map_index']}" if state == "success" and task["rendered_map_index"] else ""
-                say(f"{_name(task):<12}{words}{seconds}{detail}", timed=True)
+                say(f"{_name(task):<13}{words}{seconds}{detail}", timed=True)
             if state == "failed":
                 for line in _failure_lines(self.airflow.log(self.run_id, task)):
                     say(f"          {line}")
@@ -285,7 +285,7 @@ class Watch:
         latest = steps[-1].removeprefix("progress: ") if steps else ""
         self.progress[name] = (latest, time.monotonic())
         if latest and latest != line:
-            say(f"{name:<12}{latest}", timed=True)
+            say(f"{name:<13}{latest}", timed=True)
 
 
 def _failure_lines(entries: list[dict[str, Any]]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra import demo
+from infra.demo import airflow, processes
 
 
 class Airflow(ThreadingHTTPServer):
@@ -42,8 +42,8 @@ def server() -> Iterator[Airflow]:
         thread.join()
 
 
-def airflow_client(server: Airflow) -> demo.Airflow:
-    return demo.Airflow(demo.Children(), port=server.server_port)
+def airflow_client(server: Airflow) -> airflow.Airflow:
+    return airflow.Airflow(processes.Children(), port=server.server_port)
 
 
 def test_a_server_error_is_tried_again(server: Airflow) -> None:

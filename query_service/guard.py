@@ -101,9 +101,7 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+                _add_headers(message)
             elif is_head:
                 message = {**message, "body": b""}
             await send(message)
@@ -125,6 +123,12 @@ class Guard:
             await error_response(500, line)(scope, receive, with_headers)
         finally:
             self._large_bodies -= is_large
+
+
+def _add_headers(message: Message) -> None:
+    headers = MutableHeaders(scope=message)
+    for name, value in HEADERS.items():
+        headers.setdefault(name, value)
 
 
 def _limit(scope: Scope) -> int:

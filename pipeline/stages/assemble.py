@@ -97,17 +97,21 @@ def assemble(
     write_ledger(store, version, ledger)
     failures = _failures(workspace, version, run_id, ledger, page_failures)
     write_failures(store, run_id, failures)
+    counts = _document_counts(ledger, failures) | row_counts
+    return write_note(store, version, Stage.ASSEMBLE, StageNote(seconds=time.monotonic() - started, counts=counts))
+
+
+def _document_counts(ledger: Sequence[LedgerRow], failures: Iterable[Failure]) -> dict[str, int]:
     partly = {
         failure.source for failure in failures if failure.code in UNREAD_PAGES or failure.code is FailureCode.EARLIER_KEPT
     }
-    counts = {
+    return {
         "sources": len(ledger),
-        "documents": len(sources),
+        "documents": len(indexed_sources(ledger)),
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
         "partly_read": len({row.doc_id for row in ledger if row.status is Status.INDEXED and row.source in partly}),
         "pages": sum(indexed_pages(ledger).values()),
-    } | row_counts
-    return write_note(store, version, Stage.ASSEMBLE, StageNote(seconds=time.monotonic() - started, counts=counts))
+    }
 
 
 class RowsActor:

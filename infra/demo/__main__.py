@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from backends.stores.object_store import join, open_store
@@ -45,7 +45,7 @@ class Service:
     """The query service."""
 
     children: Children
-    port: int = 0
+    port: int = field(default_factory=lambda: free_port(8750))
 
     @property
     def address(self) -> str:
@@ -54,7 +54,6 @@ class Service:
 
     def start(self) -> None:
         """Start it and wait until it is ready."""
-        self.port = free_port(8750)
         SERVICE_LOG.write_bytes(b"")
         command = [str(BIN / "inset"), "serve", CORPUS, "--port", str(self.port)]
         self.children.start("the query service", command, SERVICE_LOG, environment())
@@ -97,7 +96,8 @@ def demo(children: Children) -> NoReturn:
     """Start everything, refresh, and serve until interrupted."""
     if ended_count := end_marked(within_s=ENDED_WITHIN_S):
         say(f"ended {ended_count} processes that an earlier demo left running", timed=True)
-    service, airflow = Service(children), Airflow(children)
+    service = Service(children)
+    airflow = Airflow(children, search_page=service.address)
     was_live = is_live()
     if was_live:
         say("starting the search page", timed=True)

@@ -34,6 +34,7 @@ class Airflow:
     """Airflow on SQLite, on loopback."""
 
     children: Children
+    search_page: str = ""
     started: float = field(default_factory=time.time)
     port: int = 0
     token: str | None = None
@@ -79,6 +80,7 @@ class Airflow:
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._database}",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "INSET_ENRICH_POOL": str(ENRICH_POOL["name"]),
+            "INSET_SEARCH_PAGE": self.search_page,
         }
 
     @property

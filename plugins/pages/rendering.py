@@ -1,5 +1,7 @@
 """Turn a template into a page: escaped, with relative links only, under a strict content security policy."""
 
+import os
+import urllib.parse
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +15,7 @@ from markupsafe import Markup
 
 from pipeline.operations.states import TONES
 from plugins.remedies import in_ui
+from schemas.errors import UserError
 from schemas.versions import AuditEvent
 
 _FOLDER = Path(__file__).parent
@@ -25,6 +28,9 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+SEARCH_PAGE = "INSET_SEARCH_PAGE"
+"""Environment variable of the API server: the address of the query service's search page, as readers' browsers reach it."""
 
 _markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 
@@ -48,6 +54,20 @@ def markdown(text: str) -> Markup:
         if token.attrs.pop("style", None) == "text-align:right":
             token.attrSet("class", "number")
     return Markup(_markdown.renderer.render(tokens, _markdown.options, {}))  # noqa: S704  escaped by the renderer
+
+
+def search_page(**parameters: str) -> str:
+    """Return the address of the search page with parameters; "" if ``SEARCH_PAGE`` isn't set.
+
+    Raises:
+        UserError: The variable is no address of a web page.
+    """
+    address = os.environ.get(SEARCH_PAGE, "").strip()
+    if not address:
+        return ""
+    if not address.startswith(("http://", "https://")):
+        raise UserError(f"{SEARCH_PAGE}={address}: set it to an address that begins with http:// or https://")
+    return f"{address}?{urllib.parse.urlencode(parameters)}"
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
@@ -131,6 +151,7 @@ _environment.filters |= {
     "time": _time,
     "tone": lambda word: TONES.get(word, "red"),
 }
+_environment.globals["search_page"] = search_page
 
 
 Item = TypeVar("Item")

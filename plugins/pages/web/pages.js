@@ -208,11 +208,12 @@ document.addEventListener("error", ({ target }) => target.matches?.("img") && un
 
 // ---- The page ----
 
-/** Open a page of Airflow in place of the frame, which must not navigate the page round it. */
+/** Open a page of Airflow in place of the frame, which must not navigate the page round it; other hosts' pages get a tab. */
 function leave(event, address) {
   if (!outer || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   const link = Object.assign(outer.createElement("a"), { href: address });
+  if (link.origin !== location.origin) Object.assign(link, { target: "_blank", rel: "noopener" });
   outer.body.append(link);
   link.click();
   link.remove();

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from fastapi.testclient import TestClient
 
 from plugins.pages import overview
@@ -21,6 +22,19 @@ def test_the_overview_shows_every_corpus_and_links_to_its_tab(client: TestClient
     assert "did you mean &#39;source&#39;?" in page
     assert "<polyline" in page
     assert not re.findall(r'(?:href|src)="/', page), "absolute addresses break under a path prefix"
+
+
+def test_links_lead_to_the_search_page_of_the_service(
+    client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_corpus(folder, "pumps", versions=1)
+    addresses = ["/inset/", "/inset/dags/refresh_pumps", "/inset/dags/refresh_pumps/quarantine"]
+    assert not [page for page in addresses if ">Search<" in client.get(page).text]
+    monkeypatch.setenv("INSET_SEARCH_PAGE", "https://search.example.org/")
+    link = '<a href="https://search.example.org/?corpus=pumps" data-outer>Search</a>'
+    assert [page for page in addresses if link in client.get(page).text] == addresses
+    monkeypatch.setenv("INSET_SEARCH_PAGE", "javascript:alert(1)")
+    assert "INSET_SEARCH_PAGE=javascript:alert(1): set it to" in client.get("/inset/").text
 
 
 def test_a_user_sees_only_corpora_whose_dag_they_may_read(client: TestClient, folder: Path, rights: Rights) -> None:

@@ -30,7 +30,10 @@ def words(page: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
 
 
-def test_the_tab_shows_the_version_that_the_run_built(client: TestClient, folder: Path) -> None:
+def test_the_tab_shows_the_version_that_the_run_built(
+    client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INSET_SEARCH_PAGE", "https://search.example.org/docs/")
     question = {"id": "<b>q</b>", "question": "How <i>heavy</i>?", "doc": "pump.pdf", "pages": [3, 5]}
     (folder / "corpora" / "questions.jsonl").write_text(json.dumps(question))
     store = write_corpus(folder, "pumps", versions=2, more="questions: questions.jsonl\n")
@@ -63,11 +66,12 @@ def test_the_tab_shows_the_version_that_the_run_built(client: TestClient, folder
     assert "How &lt;i&gt;heavy&lt;/i&gt;?" in page
     assert f'data-zoom="../../../dags/refresh_pumps/pictures/pages/{"d" * 64}/3.png"' in page
     assert "pump.pdf page 3 , page 5 1 not in ten" in told
-    (asked,) = re.findall(r'href="../../../dags/refresh_pumps/search\?(.*?)"', page)
-    assert parse_qs(unescape(asked)) == {
-        "version": [version_name(1)],
-        "other_version": [version],
-        "question": ["How <i>heavy</i>?"],
+    (address,) = re.findall(r'href="https://search.example.org/docs/\?(.*?)" data-outer>Search both<', page)
+    assert parse_qs(unescape(address)) == {
+        "corpus": ["pumps"],
+        "version": [version],
+        "compare": [f"version:{version_name(1)}"],
+        "q": ["How <i>heavy</i>?"],
     }
     assert "&lt;i&gt;a&lt;/i&gt;.pdf" in page
     assert f'href="../../../dags/refresh_pumps/versions/{version}/quality"' in page

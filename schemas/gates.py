@@ -7,7 +7,7 @@ entry to ``COUNTED``. The others are judged where their evidence is. Light to im
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from schemas.base import Frozen
 
@@ -299,6 +299,25 @@ class GateVerdict:
 
     gate: GateResult
     violations: tuple[Violation, ...] = ()
+
+
+@dataclass(frozen=True)
+class RuleCount:
+    """How many of ``rows`` break a rule; a share of ``allowed`` may. ``examples`` name some of the broken rows."""
+
+    SHOWN: ClassVar = 20
+    """Maximum number of examples."""
+
+    rule: str
+    rows: int
+    broken: int
+    allowed: float
+    examples: Sequence[str]
+
+    @property
+    def share(self) -> float:
+        """Share of the rows that break the rule."""
+        return self.broken / max(self.rows, 1)
 
 
 def descriptions_by_document(verdicts: Iterable[GateVerdict], documents: Collection[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.expectations import RowBatch, RowFacts, RowSuite, UnchangedRows, expect_evidence
+from backends.expectations import judge
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.objects import attempt
 from backends.stores.temporary_tables import KEYED, KeyedTable, TemporaryTables, keyed
@@ -46,8 +46,17 @@ from pipeline.records.tagged_copies import list_copies
 from ray_jobs.pools import Batch, Outcome, Run, ordered_pool, outcomes_of_batch
 from schemas.base import batched
 from schemas.errors import DamagedError, MissingError
-from schemas.evidence import EVIDENCE, VersionRows
-from schemas.gates import COUNTED, DUPLICATES, LONG_TEXTS, GateResult, GateVerdict, descriptions_by_document
+from schemas.evidence import VersionRows
+from schemas.gates import (
+    COUNTED,
+    DUPLICATES,
+    LONG_TEXTS,
+    Gate,
+    GateResult,
+    GateVerdict,
+    Violation,
+    descriptions_by_document,
+)
 from schemas.ids import figure_file, version_file
 from schemas.ports import ObjectStore
 from schemas.stages import Report, Stage, Step, silent
@@ -67,6 +76,19 @@ from tasks.versions.check import (
     pictured_pages,
     placed_figures,
     rows_reused,
+)
+from tasks.versions.row_rules import (
+    REPEATED,
+    UNIQUE,
+    BrokenRows,
+    broken_rows,
+    count_faults,
+    count_pictures,
+    length_of,
+    long_texts,
+    row_counts,
+    row_verdict,
+    vectors_off,
 )
 
 
@@ -140,20 +162,9 @@ def _run_checks(
     with ordered_pool(CheckActor, (workspace, version), corpus.ray, documents=len(data.to_examine())) as run:
         data.examine(run)
         report("check", 1, 3)
-        suite = expect_evidence(
-            run(data.batches()),
-            lambda refused: run(data.batches(refused)),
-            data.names,
-            max_tokens=corpus.chunks.tokens,
-            gates=corpus.gates,
-            by_text=data.by_text,
-            unknown=data.unknown,
-            docs=docs,
-            unchanged=data.unchanged,
-        )
-        report("check", 2, 3)
         pixels = _figures(run, store, data.by_figure.tables(), data.names, set(chain.from_iterable(plan.shards)))
-    laws = [*suite, documents_conserved(plan, ledger), *data.verdicts(), pixels]
+    report("check", 2, 3)
+    laws = [*data.judge_rows(docs), documents_conserved(plan, ledger), *data.verdicts(), pixels]
     parent = readable_manifest(store, plan.parent)
     parent_counts = parent.counts if parent else None
     compare = f"inset diff {corpus.name} {plan.parent} {version}"
@@ -165,10 +176,9 @@ def _run_checks(
         *(gate.judge_counts(counts, parent_counts, corpus.gates, compare, corpus.name) for gate in COUNTED),
     ]
     report("check", 3, 3)
-    long = data.unchanged.broken.get(LONG_TEXTS, 0) + int((data.n_tokens > corpus.chunks.tokens).sum())
     # Only a round without a fault verifies the figures of all documents; after any other the next one compares them again.
     verified_documents = data.indexed.keys() if pixels.gate.passed else verified
-    return _Findings(gates, descriptions_by_document(laws, data.indexed), verified_documents, long)
+    return _Findings(gates, descriptions_by_document(laws, data.indexed), verified_documents, data.long)
 
 
 _LONG = "long_texts"
@@ -184,19 +194,9 @@ class _ToExamine:
 
 
 @dataclass(frozen=True)
-class _ToValidate:
-    """Documents whose rows are validated, with facts of each row; only for the ``refused`` rules if there are any."""
-
-    doc_ids: Sequence[str]
-    facts: RowFacts
-    refused: Collection[str] = ()
-
-
-@dataclass(frozen=True)
 class _Examined:
     """Facts of the rows of some documents; indices of rows count from the first of them."""
 
-    doc_ids: Sequence[str]
     laws: "_Laws"
     by_text: list[tuple[str, Mapping[int, bool]]]
     evidence_ids: list[str]
@@ -205,7 +205,9 @@ class _Examined:
     """Names of the vectors of rows, by space."""
     figures: tuple[pa.Table, pa.Table]
     """The pages and the placements with a figure, as rows of ``PLACED``."""
-    n_tokens: NDArray[np.int32]
+    pages: pa.Table
+    """``doc_id`` and ``page`` of each row."""
+    broken: BrokenRows
 
 
 class _Laws:
@@ -229,15 +231,12 @@ class CheckActor:
         self._store, self._drawn = workspace.store, drawn_cache(workspace)
         self._spaces = open_vectors(workspace.store, workspace.spaces)
         self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).token_counter()
-        self._suite = RowSuite(workspace.corpus.chunks.tokens, workspace.corpus.gates)
 
     def run(self, batch: Batch) -> list[Outcome[Any]]:
-        """Return what the rows of documents are, what is wrong with rows, or what is wrong with figures."""
+        """Return what the rows of documents are and what is wrong with them, or what is wrong with figures."""
         match batch[0][1]:
             case _ToExamine():
                 return outcomes_of_batch(batch, self._examine(dict(batch)))
-            case _ToValidate():
-                return [Outcome(row_id, self._validate(rows)) for row_id, rows in batch]
             case _:
                 return [Outcome(figure, self._decode(figure)) for figure, _ in batch]
 
@@ -255,15 +254,16 @@ class CheckActor:
         laws.resolved.look(rows)
         verified = {doc_id for doc_id, document in documents.items() if document.is_verified}
         row_texts = passages(rows.evidence)
+        n_tokens = np.array(self._count_tokens([str(row.text) for row in row_texts]), np.int32)
         return _Examined(
-            list(documents),
             laws,
             by_text,
             [str(evidence_id) for evidence_id in rows.evidence.column("evidence_id").to_pylist()],
             keyed_by_words(rows.evidence, 0),
             [space.names(row_texts) for space in self._spaces],
             (pictured_pages(rows.evidence, verified), placed_figures(rows.placements, verified)),
-            np.array(self._count_tokens([str(row.text) for row in row_texts]), np.int32),
+            rows.evidence.select(_PAGES.names).cast(_PAGES),
+            broken_rows(rows.evidence, n_tokens, self._workspace.corpus.chunks.tokens),
         )
 
     def _content_of(self, doc_id: str) -> DocumentContent:
@@ -278,12 +278,6 @@ class CheckActor:
             by_text=read_with_neighbours(files.pages, files.blocks, files.figures),
             pictured=files.pictures.keys(),
         )
-
-    def _validate(self, rows: _ToValidate) -> Any:
-        tables = [part.evidence for _, part in rows_of_documents(self._store, self._version, {*rows.doc_ids})]
-        evidence = pa.concat_tables([EVIDENCE.empty_table(), *tables])
-        batch = RowBatch(evidence, rows.facts)
-        return self._suite.violations(batch, rows.refused) if rows.refused else self._suite.validate(batch)
 
     def _decode(self, figure: str) -> tuple[str, str | None, DamagedError | None]:
         """Return a figure with its fault, and the error of reading it: the store compares its pixels with its name."""
@@ -331,9 +325,7 @@ class _VersionData:
             tables.create(name, KEYED)
         self._joins = [VectorJoin(tables, vectors) for vectors in open_vectors(store, workspace.spaces)]
         self._laws = _Laws(TagTemplate(workspace.corpus.tags.template))
-        self._shards: list[tuple[Sequence[str], int]] = []
-        self.n_tokens = np.empty(0, np.int32)
-        self.unchanged = UnchangedRows(0, {})
+        self._pages, self._broken, self._n_rows = [_PAGES.empty_table()], dict[str, list[NDArray[np.int64]]](), 0
 
     def to_examine(self) -> Set[str]:
         """Return the documents to examine."""
@@ -345,29 +337,29 @@ class _VersionData:
             [(doc_id, _ToExamine(doc_id not in self._inherited.documents, doc_id in self._verified)) for doc_id in doc_ids]
             for doc_ids in self._parts.shards(self.to_examine())
         )
-        n_tokens = [self.n_tokens]
         for examined in run(batches):
             self._add(examined)
-            n_tokens.append(examined.n_tokens)
-        self.n_tokens = np.concatenate(n_tokens)
         # A number that a changed document has may contradict an unchanged one, whose figures are in no examined row.
         if len(self._changed) < len(self._documents):
             for table in self._facts.sharing_figures(self._changed):
                 self._add_figures(placed_figures(table.cast(_SHARING), self._verified))
-        self._shares_id = self._rows_where("SELECT row FROM ids QUALIFY count(*) OVER (PARTITION BY key) > 1")
+        self._broken[UNIQUE] = self._rows_where("SELECT row FROM ids QUALIFY count(*) OVER (PARTITION BY key) > 1")
         # Of rows with the same words, all repeat one of an unchanged document, or all but the first the first.
-        self._repeated = self._rows_where(
+        self._broken[REPEATED] = self._rows_where(
             f"WITH mine AS (SELECT row, key[:{DIGITS_OF_WORDS}] AS key FROM keys), "
             "shared AS (SELECT key, sum(n) AS n FROM words WHERE key IN (SELECT key FROM mine) GROUP BY key) "
             "SELECT row FROM mine JOIN shared USING (key) "
             "QUALIFY row_number() OVER (PARTITION BY key ORDER BY row) > 1 OR n > count(*) OVER (PARTITION BY key)"
         )
-        self._norms = {join.name: join.norms() for join in self._joins}
-        self.unchanged = self._count_unchanged(self._workspace.corpus.chunks.tokens, int(self._repeated.sum()))
+        for join in self._joins:
+            self._broken[length_of(join.name)] = [vectors_off(join.norms())]
 
     def _add(self, examined: _Examined) -> None:
-        first, count = sum(rows for _, rows in self._shards), len(examined.n_tokens)
-        self._shards.append((examined.doc_ids, count))
+        first, count = self._n_rows, examined.pages.num_rows
+        self._n_rows += count
+        self._pages.append(examined.pages)
+        for rule, rows_of_rule in examined.broken.items():
+            self._broken.setdefault(rule, []).append(rows_of_rule + first)
         self._laws.merge(examined.laws)
         self.by_text += [(self.names[doc_id], by_text) for doc_id, by_text in examined.by_text]
         self._tables.add("ids", keyed(range(first, first + count), examined.evidence_ids))
@@ -383,24 +375,49 @@ class _VersionData:
         self.by_figure.add(figures)
         self._by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
 
-    def batches(self, refused: Collection[str] = ()) -> Iterator[Batch]:
-        """Yield the changed rows with the facts about each, to be validated; at least one batch."""
-        doc_ids: list[str] = []
-        start = stop = 0
-        for index, (shard_ids, count) in enumerate(self._shards or [((), 0)], 1):
-            doc_ids, stop = [*doc_ids, *shard_ids], stop + count
-            if stop - start >= _ROWS_A_BATCH or index >= len(self._shards):
-                span = slice(start, stop)
-                lengths = {space: values[span] for space, values in self._norms.items()}
-                facts = RowFacts(self.n_tokens[span], lengths, self._shares_id[span], self._repeated[span])
-                yield [(f"rows from {start}", _ToValidate(doc_ids, facts, refused))]
-                doc_ids, start = [], stop
+    def judge_rows(self, docs: Path) -> list[GateVerdict]:
+        """Judge the rules on rows, and write the Data Docs."""
+        corpus = self._workspace.corpus
+        broken = {rule: np.concatenate(rows) for rule, rows in self._broken.items() if rows}
+        long_rule, spaces = long_texts(corpus.chunks.tokens), [join.name for join in self._joins]
+        unchanged = self._count_unchanged(corpus.chunks.tokens, len(broken.get(REPEATED, ())))
+        self.long = unchanged[LONG_TEXTS] + len(broken.get(long_rule, ()))
+        n_rows = sum(facts.rows for doc_id, facts in self._documents.items() if doc_id not in self._changed) + self._n_rows
+        pages = pa.concat_tables(self._pages)
 
-    def _count_unchanged(self, limit: int, repeated: int) -> UnchangedRows:
-        """Count the rows of unchanged documents, and those that are too long or repeat others, by what the parent counted."""
+        def violations(rows: NDArray[np.int64]) -> list[Violation]:
+            return [
+                Violation(row["doc_id"], row["page"], "a row breaks it") for row in pages.take(pa.array(rows)).to_pylist()
+            ]
+
+        def page_names(rows: NDArray[np.int64]) -> list[str]:
+            return [f"{self.names.get(str(row.doc_id), row.doc_id)} page {row.page}" for row in violations(rows)]
+
+        counts = row_counts(
+            broken, n_rows, unchanged, page_names, spaces, max_tokens=corpus.chunks.tokens, gates=corpus.gates
+        )
+        suites = {
+            "evidence": counts,
+            "pictures": [count_pictures(self.by_text, corpus.gates)],
+            "languages": [count_faults("a document is in a language that the text model knows", self.unknown)],
+        }
+        refused = judge(suites, docs)["evidence"]
+        return [
+            row_verdict(
+                count,
+                violations(broken[count.rule]) if count.rule in refused and count.rule in broken else [],
+                corpus.chunks.tokens,
+                self.names,
+                passed=count.rule not in refused,
+            )
+            for count in counts
+        ]
+
+    def _count_unchanged(self, limit: int, repeated: int) -> dict[Gate, int]:
+        """Count the rows of unchanged documents that are too long or repeat others, by what the parent counted."""
         store, parent = self._workspace.store, self._inherited.version
         if parent is None:
-            return UnchangedRows(0, {})
+            return {LONG_TEXTS: 0}
         note = read_notes(store, parent, [Stage.CHECK]).get(Stage.CHECK)
         # Unchanged rows aren't read: the long ones among them are the parent's, less those of documents that changed or
         # left.
@@ -413,14 +430,12 @@ class _VersionData:
             texts = list(map(str, rows.evidence.column("text").to_pylist()))
             removed_long += sum(n_tokens > limit for n_tokens in count_tokens(texts))
         long = max(0, (note.counts.get(_LONG, 0) if note else 0) - removed_long)
-        count = sum(facts.rows for doc_id, facts in self._documents.items() if doc_id not in self._changed)
-        return UnchangedRows(count, {LONG_TEXTS: long, DUPLICATES: max(0, self._facts.repeated() - repeated)})
+        return {LONG_TEXTS: long, DUPLICATES: max(0, self._facts.repeated() - repeated)}
 
-    def _rows_where(self, query: str) -> NDArray[np.bool_]:
-        is_selected = np.zeros(len(self.n_tokens), bool)
-        for rows in self._tables.query(query):
-            is_selected[rows.column("row").to_numpy()] = True
-        return is_selected
+    def _rows_where(self, query: str) -> list[NDArray[np.int64]]:
+        return [
+            np.array(sorted(row for rows in self._tables.query(query) for row in rows.column("row").to_pylist()), np.int64)
+        ]
 
     def verdicts(self) -> list[GateVerdict]:
         """Return the verdicts on the laws of conservation and of tags."""
@@ -438,7 +453,7 @@ class _VersionData:
 
 
 _SHARING = pa.schema([PLACED.field(name) for name in ("doc_id", "page", "figure_id", "number")])
-_ROWS_A_BATCH = 10_000
+_PAGES = pa.schema([("doc_id", pa.dictionary(pa.int32(), pa.string())), ("page", pa.int32())])
 _FIGURES_A_BATCH = 50
 
 

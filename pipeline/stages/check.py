@@ -386,9 +386,7 @@ class _VersionData:
         pages = pa.concat_tables(self._pages)
 
         def violations(rows: NDArray[np.int64]) -> list[Violation]:
-            return [
-                Violation(row["doc_id"], row["page"], "a row breaks it") for row in pages.take(pa.array(rows)).to_pylist()
-            ]
+            return [Violation(row["doc_id"], row["page"], "a row breaks it") for row in pages.take(rows).to_pylist()]
 
         def page_names(rows: NDArray[np.int64]) -> list[str]:
             return [f"{self.names.get(str(row.doc_id), row.doc_id)} page {row.page}" for row in violations(rows)]
@@ -433,9 +431,8 @@ class _VersionData:
         return {LONG_TEXTS: long, DUPLICATES: max(0, self._facts.repeated() - repeated)}
 
     def _rows_where(self, query: str) -> list[NDArray[np.int64]]:
-        return [
-            np.array(sorted(row for rows in self._tables.query(query) for row in rows.column("row").to_pylist()), np.int64)
-        ]
+        rows = [part.column("row").to_numpy() for part in self._tables.query(query)]
+        return [np.sort(np.concatenate([np.empty(0, np.int64), *rows]))]
 
     def verdicts(self) -> list[GateVerdict]:
         """Return the verdicts on the laws of conservation and of tags."""

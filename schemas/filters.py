@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
+from schemas.access import Allowed
 from schemas.base import Frozen
 from schemas.text import folded
 
@@ -84,11 +85,12 @@ class Condition:
     """How engines compare a filter with a column of the index; ``by`` turns each value into one that the column has.
 
     ``any``: the column has one of the values; ``shares``: its list has one of them; ``is``: it has the value; ``from`` and
-    ``until``: it isn't null, and isn't before, or after, the value.
+    ``until``: it isn't null, and isn't before, or after, the value; ``allows``: its list, or the row's document, is in an
+    ``Allowed``.
     """
 
     column: str
-    holds: Literal["any", "shares", "is", "from", "until"]
+    holds: Literal["any", "shares", "is", "from", "until", "allows"]
     by: Callable[[Any], Any] = lambda value: value
 
 
@@ -283,6 +285,20 @@ class Filters(Frozen):
 
 
 NO_FILTERS = Filters()
+
+ACCESS = "access"
+"""The column of an index with the principals that might read a row's document when the row was written."""
+
+
+class ReaderFilters(Filters):
+    """Resolved filters that also leave out what a reader may not see. Requests never hold them."""
+
+    allowed: Annotated[Allowed, Condition(ACCESS, "allows")]
+
+    @classmethod
+    def of(cls, filters: Filters, allowed: Allowed) -> "ReaderFilters":
+        """Return filters narrowed to what a reader may see."""
+        return cls.model_construct(**dict(filters), allowed=allowed)
 
 
 def inputs() -> list[dict[str, Any]]:

@@ -242,11 +242,11 @@ class Plan(Frozen):
     listing: str = Field("", description="Digest of the source's listing.")
 
 
-Action = Literal["refresh", "publish", "override", "rollback", "repair", "forget", "start", "replay", "reject"]
+Action = Literal["refresh", "publish", "override", "rollback", "repair", "forget", "start", "replay", "reject", "access"]
 """What moved the live version: ``override`` published a refused version, ``repair`` restored a lost pointer from its copy.
 
 The others moved nothing: ``forget`` deleted documents from every version, ``start`` and ``replay`` began a refresh by hand,
-and ``reject`` answered the question of one.
+``reject`` answered the question of one, and ``access`` changed the rights of documents.
 """
 
 
@@ -262,13 +262,15 @@ class AuditEvent(Frozen):
     to_version: str = Field(description="Live after; '' where nothing was, when documents were deleted.")
     documents: list[str] = Field([], exclude_if=lambda found: not found, description="Digests of deleted documents.")
     about: str | None = Field(
-        None, exclude_if=lambda found: found is None, description="The rejected version, where nothing was moved."
+        None,
+        exclude_if=lambda found: found is None,
+        description="The rejected version, or the change of rights, where nothing was moved.",
     )
 
     @property
     def moved(self) -> bool:
         """Whether it moved the live version, or began or ended a hold."""
-        return self.action not in ("forget", "start", "replay", "reject")
+        return self.action not in ("forget", "start", "replay", "reject", "access")
 
 
 FORMAT = 1

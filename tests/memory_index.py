@@ -22,6 +22,7 @@ from backends.engines.index_rows import (
     lacked,
     terms_column,
 )
+from schemas.access import Allowed
 from schemas.errors import ContractError, DamagedError
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters
@@ -46,6 +47,7 @@ class MemoryIndex:
         self._languages = languages
         self._schema: pa.Schema | None = None
         self._rows: dict[str, dict[str, object]] = {}
+        self._others: dict[str, dict[str, object]] = {}
         self._words: dict[str, dict[str, Counter[str]]] = {}
         self._vectors: dict[str, dict[str, Vector]] = {}
         self._rarity: dict[str, dict[str, float]] = {}
@@ -66,6 +68,7 @@ class MemoryIndex:
         self.drop()
         self._schema, left_out = schema, set(without)
         self._rows = {name: row for name, row in earlier._rows.items() if row["doc_id"] not in left_out}
+        self._others = {name: earlier._others[name] for name in self._rows}
         self._words = {field: {name: words[name] for name in self._rows} for field, words in earlier._words.items()}
         self._vectors = {
             space: {name: vector for name, vector in vectors.items() if name in self._rows}
@@ -82,6 +85,7 @@ class MemoryIndex:
             for place, row in enumerate(batch.to_pylist()):
                 name = str(row["evidence_id"])
                 self._rows[name] = {column: row.get(column) for column in EVIDENCE.names}
+                self._others[name] = {column: value for column, value in row.items() if column not in EVIDENCE.names}
                 for field, words in self._words.items():
                     words[name] = Counter(added[terms_column(field)][place].split())
                 for space, vectors in self._vectors.items():
@@ -185,11 +189,11 @@ class MemoryIndex:
         return score
 
     def _top(self, score: Callable[[str], float | None], k: int, filters: Filters) -> Ranked:
-        check_filters(filters, lambda: [column.name for column in index_rows.FILTERED])
+        check_filters(filters, lambda: [*self._created().names, *(column.name for column in index_rows.FILTERED)])
         scored = (
             (name, found)
             for name, row in self._rows.items()
-            if _allows(filters, row) and (found := score(name)) is not None
+            if _allows(filters, row | self._others[name]) and (found := score(name)) is not None
         )
         return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[: max(k, 0)]
 
@@ -201,7 +205,19 @@ def _unit(vectors: Vector) -> NDArray[np.float64]:
 
 def _allows(filters: Filters, row: Mapping[str, object]) -> bool:
     columns = {**row, **filtered(row)}
-    return all(_holds(condition.holds, wanted, columns[condition.column]) for condition, wanted in filters.conditions())
+    return all(
+        _may_be_seen(wanted, columns)
+        if condition.holds == "allows"
+        else _holds(condition.holds, wanted, columns[condition.column])
+        for condition, wanted in filters.conditions()
+    )
+
+
+def _may_be_seen(allowed: Allowed, columns: Mapping[str, Any]) -> bool:
+    doc_id = columns["doc_id"]
+    if doc_id in allowed.changed or not allowed.principals:
+        return doc_id in allowed.allowed
+    return not set(allowed.principals).isdisjoint(columns["access"] or ())
 
 
 def _holds(how: str, wanted: Any, has: Any) -> bool:

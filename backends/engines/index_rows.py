@@ -9,7 +9,7 @@ import pyarrow as pa
 from backends.engines.analyser import terms
 from schemas.errors import ContractError, RequestError
 from schemas.evidence import EVIDENCE
-from schemas.filters import Filters
+from schemas.filters import ACCESS, Filters, ReaderFilters
 from schemas.text import section_names
 
 Ranked = list[tuple[str, float]]
@@ -108,6 +108,8 @@ def check_filters(filters: Filters, columns: Callable[[], Collection[str]]) -> N
         raise RequestError(
             "the index of this version is of an earlier release, without page labels; refresh the corpus, or filter by pages"
         )
+    if isinstance(filters, ReaderFilters) and filters.allowed.principals and ACCESS not in columns():
+        raise ContractError("rows of this index carry no rights, so a reader's principals can't be compared with them")
 
 
 def check_columns(schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str]) -> None:

@@ -34,10 +34,11 @@ from backends.engines.index_rows import (
 )
 from backends.engines.lance_engine import LanceTable, listed
 from backends.stores.s3_store import copy_folder
+from schemas.access import Allowed
 from schemas.base import batched
 from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
 from schemas.evidence import EVIDENCE
-from schemas.filters import Condition, Filters
+from schemas.filters import ACCESS, Condition, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class LanceIndex:
 
     def finish(self) -> None:
         """Build the full-text indexes and, for many rows, the vector indexes; ``late`` spaces are always scanned."""
-        from lancedb.index import FTS, IvfRq
+        from lancedb.index import FTS, IvfRq, LabelList
 
         table = self._table()
         with self._writing():
@@ -176,6 +177,8 @@ class LanceIndex:
                 self._bring_up_to_date(table)
             for column in sorted({terms_column(field) for field in self._fields()} - indexed_columns):
                 table.create_index(column, config=FTS(**_SPLIT_AT_SPACES))
+            if ACCESS in table.schema.names and ACCESS not in indexed_columns:
+                table.create_index(ACCESS, config=LabelList())
             for column in sorted({name for name in table.schema.names if name.startswith("vector_")} - indexed_columns):
                 late = is_late(table.schema, column.removeprefix("vector_"))
                 if not late and table.count_rows(f"{column} IS NOT NULL") >= self._exact_below:
@@ -434,3 +437,16 @@ def _condition(condition: Condition, operand: Any) -> str:
             return f"{condition.column} >= {listed([operand])}"
         case "until":
             return f"{condition.column} <= {listed([operand])}"
+        case "allows":
+            return _may_be_seen(operand)
+
+
+def _may_be_seen(allowed: Allowed) -> str:
+    ways = []
+    if allowed.principals:
+        carries = f"array_has_any({ACCESS}, make_array({listed(allowed.principals)}))"
+        unchanged = f" AND doc_id NOT IN ({listed(allowed.changed)})" if allowed.changed else ""
+        ways.append(f"({carries}{unchanged})")
+    if allowed.allowed:
+        ways.append(f"doc_id IN ({listed(allowed.allowed)})")
+    return f"({' OR '.join(ways)})" if ways else "false"

@@ -28,7 +28,7 @@ Fault = TypeVar("Fault", bound=DamagedError)
 LISTED_AT_ONCE = 1000
 """Page size of S3 listings, which is S3's maximum."""
 
-_NAMED = re.compile(r"(?:.*/)?(?:documents|rows)/([0-9a-f]{64})\.(?:pdf|parquet)")
+_NAMED = re.compile(r"(?:.*/)?(?:documents|rows|access)/([0-9a-f]{64})\.(?:pdf|parquet)")
 _FIGURE = re.compile(r"(?:.*/)?figures/([0-9a-f]{64})\.png")
 _TAGGED = re.compile(r"(?:.*/)?tagged/.*\.pdf")
 
@@ -178,13 +178,15 @@ def damage(kind: type[Fault], root: str, name: str, fault: str) -> Fault:
     corpus = root.rstrip("/").rpartition("/")[2]
     found_by = f"inset doctor {corpus} --deep, then " if name.startswith(_SHARED) else ""
     remedy = f"to make it again: {found_by}inset refresh {corpus}"
+    if name.startswith("access/"):
+        remedy = f"to make it again: inset access {corpus} --apply"
     if name == "LIVE":
         remedy = f"to restore it: inset refresh {corpus}, or choose a version: inset publish {corpus} VERSION"
     return kind(f"{root}/{name} {fault}; {remedy}", name)
 
 
 def _is_json(name: str) -> bool:
-    return name.endswith(".json") or name.rpartition("/")[2] in ("LIVE", "LEASE")
+    return name.endswith(".json") or name.rpartition("/")[2] in ("LIVE", "LEASE", "CURRENT")
 
 
 def _expect(holds: bool, fault: str) -> None:

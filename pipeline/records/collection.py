@@ -206,13 +206,16 @@ def fill(
     spaces: Sequence[SpaceVectors],
     fields: Iterable[str],
     report: Report = silent,
+    columns: pa.Table | None = None,
 ) -> int:
     """Write rows and their vectors into a fresh collection, index it, and return the number of rows.
+
+    ``columns`` are those that rows have by their document, as ``read_columns`` returns them.
 
     An existing collection is dropped first. ``evidence`` returns the rows in parts; it is called twice, since vectors come
     in another order. Raises ``TransientError`` where a row lacks a vector.
     """
-    schema = _schema(spaces)
+    schema = _schema(spaces, columns)
     with TemporaryTables() as tables:
         joins = [VectorJoin(tables, vectors) for vectors in spaces]
         total = 0
@@ -230,7 +233,7 @@ def fill(
             for part in evidence():
                 for rows in _slices(part, spaces):
                     start, stop = stop, stop + rows.num_rows
-                    yield from _record_batches(rows, (join.read(start, stop) for join in joins), schema)
+                    yield from _record_batches(rows, (join.read(start, stop) for join in joins), schema, columns)
                     report("build", stop, total)
 
         # Only here is the existing collection dropped: a missing vector has raised in ``join.write`` before.
@@ -247,20 +250,22 @@ def derive(
     changed: Iterable[pa.Table],
     spaces: Sequence[SpaceVectors],
     fields: Iterable[str],
+    columns: pa.Table | None = None,
 ) -> int | None:
     """Make a collection of an earlier version's, index it, and return the number of rows written.
 
-    Rows of ``removed`` documents are left out; ``changed`` are the rows of changed and new documents, in parts. Returns
+    Rows of ``removed`` documents are left out; ``changed`` are the rows of changed and new documents, in parts, and
+    ``columns`` is as for ``fill``. Returns
     None where the engine can't derive one from the other. Raises ``TransientError`` where a row lacks a vector.
     """
-    schema = _schema(spaces)
+    schema = _schema(spaces, columns)
     if not index.derive(earlier, schema, tuple(fields), removed):
         return None
 
     def batches() -> Iterator[pa.RecordBatch]:
         for rows in (rows for part in changed for rows in _slices(part, spaces)):
             embedded = passages(rows)
-            yield from _record_batches(rows, (vectors.of(embedded) for vectors in spaces), schema)
+            yield from _record_batches(rows, (vectors.of(embedded) for vectors in spaces), schema, columns)
 
     row_count = index.add(batches())
     for vectors in spaces:
@@ -342,9 +347,20 @@ def _slices(part: pa.Table, spaces: Iterable[SpaceVectors]) -> Iterator[pa.Table
     return (part.slice(first, size) for first in range(0, part.num_rows, size))
 
 
-def _record_batches(rows: pa.Table, vectors: Iterable["pa.Array[Any]"], schema: pa.Schema) -> list[pa.RecordBatch]:
-    return pa.table([*rows.columns, pa.array(search_texts(rows)), *vectors], schema=schema).combine_chunks().to_batches()
+def _record_batches(
+    rows: pa.Table, vectors: Iterable["pa.Array[Any]"], schema: pa.Schema, columns: pa.Table | None
+) -> list[pa.RecordBatch]:
+    added: list[Any] = []
+    if columns is not None:
+        of_rows = pc.index_in(rows.column("doc_id").combine_chunks(), columns.column("doc_id").combine_chunks())
+        added = columns.drop_columns(["doc_id"]).take(of_rows).columns
+    return (
+        pa.table([*rows.columns, pa.array(search_texts(rows)), *added, *vectors], schema=schema)
+        .combine_chunks()
+        .to_batches()
+    )
 
 
-def _schema(spaces: Iterable[SpaceVectors]) -> pa.Schema:
-    return pa.schema([*EVIDENCE, pa.field("search_text", pa.string()), *(vectors.column for vectors in spaces)])
+def _schema(spaces: Iterable[SpaceVectors], columns: pa.Table | None) -> pa.Schema:
+    added = [] if columns is None else [column for column in columns.schema if column.name != "doc_id"]
+    return pa.schema([*EVIDENCE, pa.field("search_text", pa.string()), *added, *(vectors.column for vectors in spaces)])

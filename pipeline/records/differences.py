@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +12,7 @@ from backends.stores.objects import read_model, read_table, unless_damaged
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.evidence import placement_parts
+from pipeline.records.evidence import placement_parts, read_columns
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.manifests import named_manifest, readable_manifest
 from pipeline.records.publication import resolve_version
@@ -42,16 +43,29 @@ class Difference:
             yield rows.filter(pc.is_in(rows.column("doc_id"), pa.array(self.changed, pa.string())))
 
 
-def difference(store: ObjectStore, version: str, earlier: str) -> Difference | None:
-    """Return how a version differs from another one; None where release 0.2.0 wrote one of them."""
+def difference(store: ObjectStore, version: str, earlier: str, *, with_columns: bool = False) -> Difference | None:
+    """Return how a version differs from another one; None where release 0.2.0 wrote one of them.
+
+    ``with_columns`` also compares the columns that an index's rows have by their document, such as rights.
+    """
     if read_parts(store, version) is None or read_parts(store, earlier) is None:
         return None
     digests_before, digests_now = (
         {facts.doc_id: facts.digest for facts in read_documents(store, name).values()} for name in (earlier, version)
     )
-    removed = sorted(doc_id for doc_id, digest in digests_before.items() if digests_now.get(doc_id) != digest)
-    changed = sorted(doc_id for doc_id, digest in digests_now.items() if digests_before.get(doc_id) != digest)
-    return Difference(store, version, earlier, removed, changed)
+    removed = {doc_id for doc_id, digest in digests_before.items() if digests_now.get(doc_id) != digest}
+    changed = {doc_id for doc_id, digest in digests_now.items() if digests_before.get(doc_id) != digest}
+    if with_columns:
+        before, now = (_columns_by_document(store, name) for name in (earlier, version))
+        differing = {doc_id for doc_id in before.keys() | now.keys() if before.get(doc_id) != now.get(doc_id)}
+        removed |= differing & digests_before.keys()
+        changed |= differing & digests_now.keys()
+    return Difference(store, version, earlier, sorted(removed), sorted(changed))
+
+
+def _columns_by_document(store: ObjectStore, version: str) -> dict[str, dict[str, Any]]:
+    columns = read_columns(store, version)
+    return {} if columns is None else {row["doc_id"]: row for row in columns.to_pylist()}
 
 
 REPORT = "report.html"

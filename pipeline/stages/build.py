@@ -8,7 +8,7 @@ from backends.stores.objects import attempt
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import SpaceVectors, derive, fill, holds, is_forwarded, open_vectors, read_back
 from pipeline.records.differences import Difference, difference
-from pipeline.records.evidence import evidence_parts, evidence_sample
+from pipeline.records.evidence import evidence_parts, evidence_sample, read_columns
 from pipeline.records.manifests import (
     check_index_files,
     linked_index_files,
@@ -62,7 +62,8 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
         if (spare := spare_version(workspace, version)) is not None:  # no more collections than take turns
             store.delete(manifest_name(spare))
             workspace.index(spare).drop()
-        row_count = fill(index, lambda: evidence_parts(store, version), spaces, LEXICAL_FIELDS, report)
+        parts, columns = lambda: evidence_parts(store, version), read_columns(store, version)
+        row_count = fill(index, parts, spaces, LEXICAL_FIELDS, report, columns)
     report("build", rows, rows)
     gates = read_back(index, evidence_sample(store, version), rows, [vectors.space for vectors in spaces])
     counts = {"rows_built": index.count(), "rows_written": row_count} | counts_since_fill
@@ -77,7 +78,7 @@ def _bring_forward(workspace: Workspace, version: str, counted: Counts, spaces: 
     """
     store = workspace.store
     earlier = workspace.forwarded_from(version) or spare_version(workspace, version)
-    changes = difference(store, version, earlier) if earlier else None
+    changes = difference(store, version, earlier, with_columns=True) if earlier else None
     if earlier is None or changes is None:
         return None
     if max(len(changes.removed), len(changes.changed)) > MOST_CHANGED * counted.documents:
@@ -92,7 +93,8 @@ def _bring_forward(workspace: Workspace, version: str, counted: Counts, spaces: 
         store.delete(manifest_name(earlier))
         workspace.write_index_options(version, counted.documents_by_language, earlier)
     index = workspace.index(version)
-    row_count = derive(index, index, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS)
+    columns = read_columns(store, version)
+    row_count = derive(index, index, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS, columns)
     return row_count if row_count is not None and is_forwarded(index, changes, spaces, counted.rows) else None
 
 
@@ -106,7 +108,7 @@ def _usable_difference(workspace: Workspace, version: str, documents: int) -> tu
     parent = readable_manifest(store, read_plan_summary(store, version).parent)
     if parent is None or parent.spaces != workspace.spaces or any(missing_or_cut(store, parent.version)):
         return None
-    changes = difference(store, version, parent.version)
+    changes = difference(store, version, parent.version, with_columns=True)
     notes = read_notes(store, parent.version, [Stage.BUILD])
     before = notes[Stage.BUILD].counts if Stage.BUILD in notes else {}
     if changes is None or DERIVATIONS not in before:
@@ -130,7 +132,8 @@ def _derive_from_parent(
     """
     index, parent = workspace.index(version), workspace.index(changes.earlier)
     try:
-        row_count = derive(index, parent, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS)
+        columns = read_columns(workspace.store, version)
+        row_count = derive(index, parent, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS, columns)
     except InsetError:
         # A damaged file of the parent may make the engine fail with any error; if all are intact, the error has another
         # cause.

@@ -20,7 +20,7 @@ from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
 from pipeline.records.cache import spent_on_replies
 from pipeline.records.collection import fill, open_vectors
 from pipeline.records.descriptions import add_spent, read_spent
-from pipeline.records.evidence import evidence_parts, read_placements
+from pipeline.records.evidence import evidence_parts, read_columns, read_placements
 from pipeline.records.lease import alone
 from pipeline.records.ledger import (
     Forgotten,
@@ -217,7 +217,8 @@ def _rewrite(workspace: Workspace, version: str, deletion: _Deletion, *, resumed
     derived = Stage.BUILD in notes and notes[Stage.BUILD].counts.get(DERIVATIONS, 1) > 0
     if counts["rows"] != manifest.counts.rows or derived:
         index, vectors = workspace.index(version), open_vectors(store, manifest.spaces)
-        fill(index, lambda: evidence_parts(store, version), vectors, LEXICAL_FIELDS)
+        columns = read_columns(store, version)
+        fill(index, lambda: evidence_parts(store, version), vectors, LEXICAL_FIELDS, columns=columns)
         changed = True
     for file in ("ledger.parquet", "plan.parquet"):
         changed |= _filter_table(store, version_file(version, file), deletion)

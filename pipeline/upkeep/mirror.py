@@ -11,7 +11,7 @@ from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import fill, open_vectors, read_back
-from pipeline.records.evidence import evidence_parts, evidence_sample
+from pipeline.records.evidence import evidence_parts, evidence_sample, read_columns
 from pipeline.records.lease import alone
 from pipeline.records.manifests import FILE, manifest_name, named_manifest, read_manifest, write_inventory
 from pipeline.records.publication import read_pointer, resolve_version
@@ -109,7 +109,8 @@ def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
     target.write_index_options(manifest.version, manifest.counts.documents_by_language)
     index = target.index(manifest.version)
     vectors = open_vectors(target.store, manifest.spaces)
-    rows = fill(index, lambda: evidence_parts(target.store, manifest.version), vectors, LEXICAL_FIELDS, report)
+    columns = read_columns(target.store, manifest.version)
+    rows = fill(index, lambda: evidence_parts(target.store, manifest.version), vectors, LEXICAL_FIELDS, report, columns)
     sample = evidence_sample(target.store, manifest.version)
     for gate in read_back(index, sample, rows, [space_vectors.space for space_vectors in vectors]):
         if not gate.passed:

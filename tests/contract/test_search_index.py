@@ -28,9 +28,10 @@ from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
 from backends.stores.s3_store import s3_client
+from schemas.access import Allowed
 from schemas.errors import ContractError, DamagedError, RequestError, TransientError, UserError
 from schemas.evidence import EVIDENCE
-from schemas.filters import Filters, Modality, PageRange
+from schemas.filters import ACCESS, Filters, Modality, PageRange, ReaderFilters
 from schemas.ports import SearchIndex, Vector
 from tasks.answering.retrievers import holding
 from tests.memory_index import MemoryIndex
@@ -44,6 +45,7 @@ SCHEMA = pa.schema(
     [
         *EVIDENCE,
         pa.field("search_text", pa.string()),
+        pa.field(ACCESS, pa.list_(pa.string())),
         pa.field("vector_text", pa.list_(pa.float32(), DIMENSION)),
         pa.field("vector_image", pa.list_(pa.float32(), 8)),
         pa.field("vector_late", pa.list_(pa.list_(pa.float32(), 16))),
@@ -112,6 +114,9 @@ def row(place: int) -> dict[str, object]:
     }
 
 
+RIGHTS = {"0" * 64: ["everyone", "group:o'brien"], "1" * 64: ["group:Süd, x"], "2" * 64: []}
+"""Who may read each document; the last one nobody."""
+
 ROWS = [row(place) for place in range(60)]
 VECTORS = unit_vectors(60)
 VECTORS[40:60] = VECTORS[20:40]  # the third document ties with the second
@@ -127,6 +132,7 @@ def table(rows: list[dict[str, object]], vectors: Vector) -> pa.Table:
         {
             **row,
             "search_text": row["text"],
+            ACCESS: RIGHTS.get(str(row["doc_id"])),
             "vector_text": vector,
             "vector_image": IMAGES[place].tolist() if row["modality"] == Modality.FIGURE else None,
             "vector_late": PAGES[place][: place % 4 + 1].tolist() if place % 3 == 0 else None,
@@ -663,6 +669,37 @@ class TestFilters:
             index.bm25("about", 5, filters)
         with pytest.raises(ContractError, match="resolved"):
             index.dense(VECTORS[0], 5, filters, "text")
+
+    @pytest.mark.parametrize(
+        ("allowed", "expected"),
+        [
+            (Allowed(("everyone",)), range(20)),
+            (Allowed(("everyone", "group:Süd, x")), range(40)),
+            (Allowed(("group:o'brien",)), range(20)),
+            (Allowed(("user:') OR 1=1 --", "user:\ud800")), []),
+            (Allowed(("everyone",), ("0" * 64,)), []),  # withdrawn since
+            (Allowed(("everyone",), ("0" * 64, "2" * 64), ("2" * 64,)), range(40, 60)),
+            (Allowed(("group:Süd, x",), ("2" * 64,), ("2" * 64,)), range(20, 60)),
+            (Allowed((), (), ("1" * 64,)), range(20, 40)),
+            (Allowed(()), []),
+        ],
+    )
+    def test_leave_out_what_a_reader_may_not_see(
+        self, index: SearchIndex, allowed: Allowed, expected: Sequence[int]
+    ) -> None:
+        filters = ReaderFilters.of(ANY, allowed)
+        assert places(index.dense(VECTORS[0], 60, filters, "text")) == set(expected)
+        assert places(index.bm25("about", 60, filters)) == set(expected)
+        figures = ReaderFilters.of(Filters(modalities=[Modality.FIGURE]), allowed)
+        assert places(index.dense(VECTORS[0], 60, figures, "text")) == {place for place in expected if place % 4 == 2}
+
+    def test_rights_need_rows_that_carry_them(self, engine: Factory, tmp_path: Path) -> None:
+        index = engine(tmp_path)
+        fill(index, ROWS[:3], VECTORS[:3], pa.schema([column for column in SCHEMA if column.name != ACCESS]))
+        with pytest.raises(ContractError, match="carry no rights"):
+            index.bm25("about", 5, ReaderFilters.of(ANY, Allowed(("everyone",))))
+        assert places(index.bm25("about", 5, ReaderFilters.of(ANY, Allowed((), (), ("0" * 64,))))) == {0, 1, 2}
+        index.drop()
 
     def test_a_collection_of_an_earlier_release_answers_without_later_columns(
         self, engine: Factory, tmp_path: Path

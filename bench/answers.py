@@ -30,7 +30,7 @@ import numpy as np
 from pipeline.corpus.presets import default_preset
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.answering import AnswerPlan, answer_events
-from pipeline.published.extractive import extractive_answer
+from pipeline.published.question_evidence import QuestionEvidence
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.publication import read_pointer
 from schemas.answers import AnswerFinished, AnswerResult, FigurePart, Part, TablePart
@@ -46,7 +46,8 @@ from tasks.answering.compose import answer_prompt
 from tasks.answering.confidence import NEARNESS
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.highlight import content_words
-from tasks.answering.search import POOL
+from tasks.answering.retrievers import POOL
+from tasks.answering.trace import Trace
 
 OURS, ONE_COSINE, FIRST_ROW = "ours", "one cosine", "first row"
 INSIDE, OVER = "inside the document", "over the corpus"
@@ -135,7 +136,7 @@ def _asked(opened: OpenVersion, plan: Preset, questions: Sequence[Mapping[str, A
 
 def _ways(opened: OpenVersion, plan: Preset, words: str, filters: Filters) -> dict[str, Shown]:
     started = time.perf_counter()
-    result = extractive_answer(opened, opened.question(words), plan, filters=filters)
+    result = QuestionEvidence(opened, opened.searching(Trace()), opened.question(words), plan, filters).answer()
     took = time.perf_counter() - started
     ours = _shown(result, took)
     started = time.perf_counter()

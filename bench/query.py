@@ -45,6 +45,7 @@ from schemas.ports import SearchIndex, Vector
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.presets import packaged
 from tasks.answering.retrieve import retrieve
+from tasks.answering.retrievers import Search
 
 K = 10
 WARM_UP = 5
@@ -128,7 +129,7 @@ def _compared(name: str, ours: dict[str, Call], bare: dict[str, Call], rows: int
 
 def _ours(index: SearchIndex) -> dict[str, Call]:
     def hybrid(words: str, vector: Vector) -> list[str]:
-        return _ids(retrieve(index, EmbeddedQuery({"text": _Embedded(vector)}, words), plan, k=K))
+        return _ids(retrieve(Search(index), EmbeddedQuery({"text": _Embedded(vector)}, words), plan, k=K))
 
     plan = packaged()["hybrid"]
     return {

@@ -41,6 +41,7 @@ from schemas.retrieval import Query
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.presets import packaged
 from tasks.answering.retrieve import retrieve
+from tasks.answering.retrievers import Search
 from tasks.enriching.spaces import TEXT
 
 CHUNK_CHARS, OVERLAP_CHARS = 1_000, 200
@@ -55,7 +56,7 @@ INSIDE, OVER = "inside the document", "over the corpus"
 Page = tuple[str, int]
 """A source's file name, and a page of it from 1."""
 
-Search = Callable[[str, Filters], Sequence[Page]]
+PageSearch = Callable[[str, Filters], Sequence[Page]]
 Scores = NDArray[np.float64]
 
 
@@ -170,10 +171,10 @@ def _name(source: str) -> str:
     return source.rpartition("/")[2]
 
 
-def _ours(opened: OpenVersion, names: Iterable[str]) -> Iterator[tuple[str, Search]]:
+def _ours(opened: OpenVersion, names: Iterable[str]) -> Iterator[tuple[str, PageSearch]]:
     asked: dict[str, EmbeddedQuery] = {}
 
-    def search(preset: str) -> Search:
+    def search(preset: str) -> PageSearch:
         def pages(words: str, filters: Filters) -> Sequence[Page]:
             question = asked.setdefault(words, opened.question(words))
             hits = opened.search(Query(words, k=DEPTH, filters=filters), packaged()[preset], question).hits
@@ -185,7 +186,7 @@ def _ours(opened: OpenVersion, names: Iterable[str]) -> Iterator[tuple[str, Sear
         yield name, search(name)
 
 
-def _plain(workspace: Workspace, opened: OpenVersion, folder: Path, work: Path | None) -> Iterator[tuple[str, Search]]:
+def _plain(workspace: Workspace, opened: OpenVersion, folder: Path, work: Path | None) -> Iterator[tuple[str, PageSearch]]:
     embedder: Any = opened.embedders[TEXT.name]
     pages = list(_pages(workspace, opened))
     chunks = [(page, piece) for page, text in pages for piece in chunked(text)]
@@ -241,7 +242,7 @@ def _embedded(texts: Sequence[str], embedder: TextEmbedder, work: Path | None) -
 
 def _searched(
     folder: Path, name: str, texts: Sequence[tuple[Page, str]], vectors: Vector, embedder: TextEmbedder, preset: str
-) -> Search:
+) -> PageSearch:
     """Return a search in an index of texts alone, a page each."""
     schema = pa.schema(
         [
@@ -280,13 +281,13 @@ def _searched(
 
     def search(words: str, filters: Filters) -> Sequence[Page]:
         question = asked.setdefault(words, EmbeddedQuery({"text": embedder}, words))
-        found = retrieve(index, question, packaged()[preset], k=DEPTH, filters=filters)
+        found = retrieve(Search(index), question, packaged()[preset], k=DEPTH, filters=filters)
         return list(dict.fromkeys(texts[int(row)][0] for row, _ in found))
 
     return search
 
 
-def _asked(search: Search, questions: Sequence[Question], name: str) -> dict[str, dict[str, Sequence[Page]]]:
+def _asked(search: PageSearch, questions: Sequence[Question], name: str) -> dict[str, dict[str, Sequence[Page]]]:
     made: dict[str, dict[str, Sequence[Page]]] = {INSIDE: {}, OVER: {}}
     for done, question in enumerate(questions, 1):
         made[INSIDE][question.id] = search(question.words, Filters(documents=[question.doc]))

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from backends.engines.index_rows import LABELS, PAGES, filtered
 from pipeline.corpus.models import QueryModels
-from pipeline.published.extractive import Material, evidence_for, extractive_answer
+from pipeline.published.question_evidence import QuestionEvidence
 from pipeline.published.version import OpenVersion
 from schemas.answers import (
     AnswerEvent,
@@ -38,13 +38,14 @@ from tasks.answering.ask_model import reply
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
 from tasks.answering.cite import citation, figure_part
 from tasks.answering.compose import AnswerPrompt, ModelInput, answer_prompt, compose, rows_to_send
-from tasks.answering.confidence import NEARNESS, confidence, thresholds
+from tasks.answering.confidence import NEARNESS, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.generate import WrittenAnswer, figures_beside, with_support, write
 from tasks.answering.narrow import NOTHING, names_of
 from tasks.answering.presets import packaged
 from tasks.answering.read_reply import with_uncited
 from tasks.answering.retrieve import takes_pictures
+from tasks.answering.retrievers import Search
 from tasks.answering.rewrite import NEAREST, refers_back, reworded_follow_up, spelt, with_subject
 from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
 from tasks.answering.trace import Trace
@@ -61,8 +62,9 @@ JUDGED_CHARS = 12_000
 class AnswerPlan:
     """How one question is answered.
 
-    ``fallback`` is the retrieval preset where the model fails, ``prompt`` None without a model; ``filters`` are unresolved,
-    and ``history`` has the turns before a follow-up question, oldest first.
+    ``fallback`` is the retrieval preset of answers without the model, ``prompt`` None without a model; ``filters`` are
+    unresolved, and ``history`` has the turns before a follow-up question, oldest first. ``follow_up`` and ``spelling`` say how
+    the question was understood.
     """
 
     question: EmbeddedQuery
@@ -72,12 +74,13 @@ class AnswerPlan:
     prompt: AnswerPrompt | None
     filters: Filters
     history: Sequence[Turn] = ()
+    is_traced: bool = False
+    follow_up: FollowUp | None = None
+    spelling: str = ""
 
 
-def answer_events(
-    opened: OpenVersion, plan: AnswerPlan, trace: Trace | None = None, *, traced: bool = False
-) -> Iterator[AnswerEvent]:
-    """Yield an answer as it is written; the last event is the whole answer, with the steps where ``traced``.
+def answer_events(opened: OpenVersion, plan: AnswerPlan, trace: Trace | None = None) -> Iterator[AnswerEvent]:
+    """Yield an answer as it is written; the last event is the whole answer, with the steps where the plan is traced.
 
     Where the model fails, the last event is the extractive answer with a note that gives the reason. Steps and calls of
     models end once nobody waits for the answer any more, which ``trace`` knows.
@@ -87,24 +90,26 @@ def answer_events(
     """
     trace = trace or Trace()
     models = opened.models(trace.stopped)
-    plan, follow_up = _standalone(opened, plan, models, trace) if plan.history else (plan, None)
-    plan, spelling = _spelt(opened, plan, trace)
+    search = opened.searching(trace, models)
+    if plan.history:
+        plan = _standalone(opened, plan, models, trace)
+    plan = _spelt(opened, plan, trace)
     if plan.preset.model is None or plan.prompt is None:
-        result = extractive_answer(opened, plan.question, plan.retrieval, filters=plan.filters, trace=trace)
-        result = result.model_copy(update={"preset": plan.preset.name, "follow_up": follow_up, "note": spelling})
+        result = QuestionEvidence(opened, search, plan.question, plan.retrieval, plan.filters).answer()
+        result = result.model_copy(update={"preset": plan.preset.name, "follow_up": plan.follow_up, "note": plan.spelling})
         yield AnswerStarted(version=opened.version, preset=plan.preset.name, citations=result.citations)
         yield from (PartFinished(part=number, value=part) for number, part in enumerate(result.parts))
-        yield AnswerFinished(result=result.model_copy(update={"trace": trace.steps if traced else None}))
+        yield AnswerFinished(result=result.model_copy(update={"trace": trace.steps if plan.is_traced else None}))
         return
-    yield from _Generated(opened, plan, plan.prompt, trace, traced, models, follow_up, spelling).events()
+    yield from _WrittenAnswers(opened, plan, plan.prompt, search, models).events()
 
 
-def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace) -> tuple[AnswerPlan, str]:
-    """Return the plan for the question with misspelt words corrected, and a note that says so; "" if none is."""
+def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace) -> AnswerPlan:
+    """Return the plan for the question with misspelt words corrected."""
     question, index = plan.question, opened.index
     filters = opened.resolved_without_pages(plan.filters)
     if not question.words or plan.preset.context != "retrieved" or filters == NOTHING:
-        return plan, ""
+        return plan
 
     def nearest_texts() -> list[str]:
         nearest = index.dense(question.vector(NEARNESS.name), NEAREST, filters, NEARNESS.name)
@@ -113,18 +118,16 @@ def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace) -> tuple[AnswerP
     with trace.step("spelling", question.words) as record:
         text = spelt(question.words, lambda word: opened.word_score(word, filters) is not None, nearest_texts)
         if text == question.words:
-            return plan, ""
+            return plan
         record.note = f"read as: {text}"
-    return replace(plan, question=opened.question(text, question.picture, trace.stopped)), record.note
+    return replace(plan, question=opened.question(text, question.picture, trace.stopped), spelling=record.note)
 
 
-def _standalone(
-    opened: OpenVersion, plan: AnswerPlan, models: QueryModels, trace: Trace
-) -> tuple[AnswerPlan, FollowUp | None]:
-    """Return the plan for a question that stands alone, and how it was understood; None if it refers to no turn before."""
+def _standalone(opened: OpenVersion, plan: AnswerPlan, models: QueryModels, trace: Trace) -> AnswerPlan:
+    """Return the plan for a question that stands alone; unchanged if it refers to no turn before."""
     question, history, filters = plan.question.words, plan.history, plan.filters
     if not question or not refers_back(question):
-        return plan, None
+        return plan
     with trace.step("follow-up", question) as record:
         text = ""
         if plan.preset.model is not None:
@@ -142,33 +145,23 @@ def _standalone(
             filters = Filters(documents=[cited_rows[0].doc_id])
     follow_up = FollowUp(question=text, source=source)
     embedded = opened.question(text, plan.question.picture, trace.stopped)
-    return replace(plan, question=embedded, filters=filters), follow_up
+    return replace(plan, question=embedded, filters=filters, follow_up=follow_up)
 
 
-class _Generated:
+class _WrittenAnswers:
     """An answer that a model writes."""
 
     def __init__(
-        self,
-        opened: OpenVersion,
-        plan: AnswerPlan,
-        prompt: AnswerPrompt,
-        trace: Trace,
-        traced: bool,
-        models: QueryModels,
-        follow_up: FollowUp | None,
-        spelling: str,
+        self, opened: OpenVersion, plan: AnswerPlan, prompt: AnswerPrompt, search: Search, models: QueryModels
     ) -> None:
-        self._opened, self._plan, self._prompt, self._trace = opened, plan, prompt, trace
-        self._traced, self._stopped = traced, trace.stopped
-        self._preset = plan.preset
+        self._opened, self._plan, self._prompt, self._search, self._models = opened, plan, prompt, search, models
+        self._trace, self._preset = search.trace, plan.preset
         self._corpus = opened.settings()
-        self._models, self._follow_up, self._spelling = models, follow_up, spelling
         self._model = self._preset.model or ""
         self._options = cast(ModelConfig, self._corpus.retrieval.models[self._model])
 
     def events(self) -> Iterator[AnswerEvent]:
-        hits, rounds = self._evidence()
+        hits, rounds = self._context()
         model_input = self._compose(hits)
         if not model_input.passages and self._preset.context != "none":
             yield AnswerStarted(version=self._opened.version, preset=self._preset.name, model=self._options.model)
@@ -206,37 +199,45 @@ class _Generated:
     def _finish(self, answer: WrittenAnswer, model_input: ModelInput, rounds: Sequence[Round]) -> AnswerFinished:
         common_fields = {
             "preset": self._preset.name,
-            "follow_up": self._follow_up,
+            "follow_up": self._plan.follow_up,
             "rounds": list(rounds),
             "counts": answer.counts,
             "spent": self._models.spent,
         }
         if answer.failure:
-            result = self._extractive().model_copy(update={"note": f"answered without a model: {answer.failure}"})
+            result = self._passages.answer().model_copy(update={"note": f"answered without a model: {answer.failure}"})
         else:
             result = self._checked(answer, model_input)
             common_fields["counts"] = result.counts
-        result = result.model_copy(update=common_fields | {"note": result.note or self._spelling})
-        return AnswerFinished(result=result.model_copy(update={"trace": self._trace.steps if self._traced else None}))
+        result = result.model_copy(update=common_fields | {"note": result.note or self._plan.spelling})
+        return AnswerFinished(
+            result=result.model_copy(update={"trace": self._trace.steps if self._plan.is_traced else None})
+        )
 
-    def _extractive(self) -> AnswerResult:
-        question, plan = self._question_of_words, self._plan.fallback
-        return extractive_answer(self._opened, question, plan, filters=self._plan.filters, trace=self._trace)
+    @functools.cached_property
+    def _retrieved(self) -> QuestionEvidence:
+        """The evidence by the plan of the answer."""
+        plan = self._plan
+        question = self._search_query(plan.question, plan.retrieval)
+        return QuestionEvidence(self._opened, self._search, question, plan.retrieval, plan.filters, self._preset.passages)
 
-    @property
-    def _question_of_words(self) -> EmbeddedQuery:
-        """The question without its picture, if it has words: passages are compared by words."""
-        question = self._plan.question
-        if question.picture is None or not question.words:
-            return question
-        return self._opened.question(question.words, stopped=self._stopped)
+    @functools.cached_property
+    def _passages(self) -> QuestionEvidence:
+        """The evidence of words, by which the model's answer is checked and replaced: of the same search where it may be."""
+        plan, question = self._plan, self._plan.question
+        if plan.fallback == plan.retrieval and question.picture is None:
+            return self._retrieved
+        if question.picture is not None and question.words:  # passages are compared by words
+            question = self._opened.question(question.words, stopped=self._trace.stopped)
+        return QuestionEvidence(self._opened, self._search, question, plan.fallback, plan.filters)
 
     def _checked(self, answer: WrittenAnswer, model_input: ModelInput) -> AnswerResult:
         """Return what a model wrote with the citations that passages support; a grounded preset replaces what none supports."""
         texts = [self._opened.template.without(hit.tagged_text) for hit in model_input.passages]
         supported, unsupported = with_support(answer.parts, texts, self._plan.question.words)
         counts = with_uncited(answer.counts, supported).model_copy(update={"unsupported": unsupported})
-        material, confidence = self._searched_evidence()
+        is_searched = self._preset.context == "retrieved" and bool(self._plan.question.words)
+        confidence = self._passages.confidence if is_searched else None
         sure_above = thresholds(self._corpus.answer, self._opened.calibration)[1]
         is_cited = any(part.citations for part in supported if not isinstance(part, FigurePart))
         if self._preset.grounded and texts:
@@ -247,14 +248,15 @@ class _Generated:
             elif not answer.says_no_answer and not is_cited:
                 replaced_because = "no passage supports what the model wrote, so these are the passages themselves"
             if replaced_because:
-                result = self._extractive()
+                result = self._passages.answer()
                 return result.model_copy(
                     update={"note": replaced_because, "counts": counts, "unsure": not result.abstained}
                 )
         parts = [] if answer.says_no_answer else [*supported, *self._figures_after(model_input)]
         citations = self._citations(model_input)
         if parts and self._preset.grounded and self._preset.figures == "in_place":
-            parts, citations = self._with_figures(parts, citations, model_input, material)
+            figures = self._passages.material.figures if is_searched else ()
+            parts, citations = self._with_figures(parts, citations, model_input, figures)
         cited = {n for part in parts for n in part.citations}
         return AnswerResult(
             version=self._opened.version,
@@ -269,7 +271,11 @@ class _Generated:
         )
 
     def _with_figures(
-        self, parts: Sequence[Part], citations: list[Citation], model_input: ModelInput, material: Material
+        self,
+        parts: Sequence[Part],
+        citations: list[Citation],
+        model_input: ModelInput,
+        figures: Sequence[tuple[Hit, float]],
     ) -> tuple[list[Part], list[Citation]]:
         """Return the parts with the figures that stand beside the sentences they rest on, or else the one asked for."""
         sendable = {part.figure_id: part for part in model_input.figures.values()}
@@ -289,30 +295,16 @@ class _Generated:
                     shown.add(figure.figure_id)
                     figures_left -= 1
                     added.append(sendable[figure.figure_id].model_copy(update={"citations": [n], "added": True}))
-        if not shown and material.figures and speaks_of_pictures(self._plan.question.words):
-            hit, probability = material.figures[0]
+        if not shown and figures and speaks_of_pictures(self._plan.question.words):
+            hit, probability = figures[0]
             if probability >= SHOWN_FROM:
                 cited = next((c for c in citations if c.evidence_id == hit.evidence_id), None) or citation(
                     hit, len(citations) + 1, corpus=self._corpus.name, version=self._opened.version
                 )
                 citations = [*citations, *([] if cited in citations else [cited])]
-                figure = next(figure for figure in hit.figures if figure.figure_id == hit.figure_id)
-                added.append(figure_part(figure, self._opened.template.write(figure.number), [cited.n], added=True))
+                asked = next(figure for figure in hit.figures if figure.figure_id == hit.figure_id)
+                added.append(figure_part(asked, self._opened.template.write(asked.number), [cited.n], added=True))
         return added, citations
-
-    def _searched_evidence(self) -> tuple[Material, float | None]:
-        """Return what an extractive answer may show, and the confidence in it; None where nothing is searched."""
-        if self._preset.context != "retrieved" or not self._plan.question.words:
-            return Material(), None
-        # The trace is another one, since these steps only check the answer.
-        material, evidence = evidence_for(
-            self._opened,
-            self._question_of_words,
-            self._plan.fallback,
-            filters=self._plan.filters,
-            trace=Trace(stopped=self._stopped),
-        )
-        return material, confidence(evidence, self._opened.calibration)
 
     def _citations(self, model_input: ModelInput) -> list[Citation]:
         name, version = self._corpus.name, self._opened.version
@@ -348,9 +340,9 @@ class _Generated:
         """Return what a plan searches for: the words alone where only the model looks at the question's picture."""
         if question.picture is None or takes_pictures(plan) or not (question.words and self._model_sees):
             return question
-        return self._opened.question(question.words, stopped=self._stopped)
+        return self._opened.question(question.words, stopped=self._trace.stopped)
 
-    def _evidence(self) -> tuple[list[Hit], list[Round]]:
+    def _context(self) -> tuple[list[Hit], list[Round]]:
         match self._preset.context:
             case "none":
                 return [], []
@@ -359,7 +351,7 @@ class _Generated:
             case _:
                 return retrieve_in_rounds(
                     self._plan.question.words,
-                    self._search,
+                    self._found,
                     self._judge,
                     self._rank_again,
                     rounds=self._preset.rounds,
@@ -380,8 +372,12 @@ class _Generated:
             )
         return self._opened.hits([(name, 1.0) for name in named_rows(self._opened, filters, self._preset.sent_modalities)])
 
-    def _search(self, query: str) -> list[Hit]:
-        return self._hits(self._plan.question.reworded(query), self._plan.retrieval, self._preset.passages, self._filters)
+    def _found(self, query: str) -> list[Hit]:
+        plan, passages = self._plan, self._preset.passages
+        if query == plan.question.words and not plan.retrieval.searches_only_pages:
+            return self._retrieved.hits[:passages]
+        resolve = self._opened.resolved if plan.retrieval.searches_only_pages else self._opened.resolved_without_pages
+        return self._hits(plan.question.reworded(query), plan.retrieval, passages, resolve(plan.filters))
 
     def _rank_again(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the rows of all rounds, ranked against the original question."""
@@ -392,15 +388,8 @@ class _Generated:
         return list(({hit.evidence_id: hits_by_id[hit.evidence_id] for hit in ranked} | hits_by_id).values())
 
     def _hits(self, question: EmbeddedQuery, plan: Preset, k: int, filters: Filters) -> list[Hit]:
-        opened = self._opened
         query = self._search_query(question, plan)
-        return opened.hits(opened.ranked(query, plan, k, filters, self._trace, models=self._models))
-
-    @property
-    def _filters(self) -> Filters:
-        opened = self._opened
-        resolve = opened.resolved if self._plan.retrieval.searches_only_pages else opened.resolved_without_pages
-        return resolve(self._plan.filters)
+        return self._opened.hits(self._opened.ranked(self._search, query, plan, k, filters))
 
     def _judge(self, queries: Sequence[str], hits: Sequence[Hit]) -> Sufficiency | None:
         model_input = compose(
@@ -424,7 +413,7 @@ class _Generated:
         round_cost = maximum_text_cost(
             self._options, max(JUDGED_CHARS, self._corpus.answer.context_chars), self._preset.max_images
         )
-        return not self._stopped() and self._can_afford(round_cost.times(2))
+        return not self._trace.stopped() and self._can_afford(round_cost.times(2))
 
     def _cost_of(self, model_input: ModelInput) -> Spent:
         """Return the maximum cost of one reply."""

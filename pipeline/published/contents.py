@@ -41,8 +41,7 @@ from schemas.reports import (
     TableInfo,
     TableSummary,
 )
-from tasks.answering.retrievers import contents_of
-from tasks.answering.search import ContentsRow
+from tasks.answering.retrievers import ContentsRow, contents_of
 
 if TYPE_CHECKING:
     from pipeline.published.version import OpenVersion

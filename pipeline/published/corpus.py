@@ -273,8 +273,9 @@ class PublishedCorpus:
                 prompt=prompt,
                 filters=query.filters,
                 history=query.history,
+                is_traced=query.trace,
             )
-            yield from answer_events(opened, plan, trace, traced=query.trace)
+            yield from answer_events(opened, plan, trace)
 
     def answer_presets(self, version: str | None = None) -> list[AnswerPresetInfo]:
         """Return all answer presets, the default first, with what the corpus file or the version lacks for each."""

@@ -35,8 +35,7 @@ from tasks.answering.highlight import content_words, highlights, nearest_sentenc
 from tasks.answering.narrow import NOTHING, resolve, with_filters
 from tasks.answering.passages import RowPosition
 from tasks.answering.retrieve import lacking_models, lacking_rows, retrieve
-from tasks.answering.retrievers import holding, neighbours, without_pages
-from tasks.answering.search import POOL, ContentsRow, Resources
+from tasks.answering.retrievers import POOL, ContentsRow, Search, holding, neighbours, without_pages
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT, SPACES
 from workers.draw_pages import Drawing
@@ -107,16 +106,16 @@ class OpenVersion:
             RequestError: The version lacks what the plan or the filters need.
         """
         trace = trace or Trace()
-        models = self.models(trace.stopped)
+        search = self.searching(trace)
         question = question or self.question(query.text, query.picture, trace.stopped)
         last = query.offset + (query.k or plan.select.k or DEFAULT_K)
         depth = last + 1 if last < POOL else last  # one more, to know whether there is
         with trace.step("filters"):
             filters, other_counts = self.resolved(query.filters), dict[str, int]()
         if query.group_by is None:
-            ranked = self.ranked(question, plan, depth, filters, trace, models=models)
+            ranked = self.ranked(search, question, plan, depth, filters)
         else:
-            ranked = self.ranked(question, plan, GROUPED, filters, trace, models=models)
+            ranked = self.ranked(search, question, plan, GROUPED, filters)
             with trace.step("group") as record:
                 best = self._best_of_groups(ranked, query.group_by)[:depth]
                 ranked = record.keep([(leader.evidence_id, leader.score) for leader in best])
@@ -265,32 +264,18 @@ class OpenVersion:
         spans = nearest_sentences([hit.text for hit in hits], question.vector(NEARNESS.name), self.sentence_vectors)
         return [hit.model_copy(update={"nearest_sentence": span}) for hit, span in zip(hits, spans, strict=True)]
 
-    def ranked(
-        self,
-        question: EmbeddedQuery,
-        plan: Preset,
-        k: int,
-        filters: Filters,
-        trace: Trace,
-        *,
-        models: QueryModels | None = None,
-    ) -> list[tuple[str, float]]:
-        """Return the best ``k`` rows under resolved filters; filters of the plan's steps are resolved here.
+    def searching(self, trace: Trace, models: QueryModels | None = None) -> Search:
+        """Return what the searches of one question use; ``models`` are for callers that count the cost of models."""
+        models = models or self.models(trace.stopped)
+        return Search(self.index, self.settings().ranking, trace, models, self._contents, self.has_pages, self.picture)
 
-        ``models`` are for callers that count the cost of models or cancel their calls.
-        """
+    def ranked(
+        self, search: Search, question: EmbeddedQuery, plan: Preset, k: int, filters: Filters
+    ) -> list[tuple[str, float]]:
+        """Return the best ``k`` rows under resolved filters; filters of the plan's steps are resolved here."""
         if filters == NOTHING:
             return []
-        return retrieve(
-            self.index,
-            question,
-            with_filters(plan, self.resolved),
-            k=k,
-            filters=filters,
-            ranking=self.settings().ranking,
-            resources=Resources(models or self.models(), self._contents, self.has_pages, self.picture),
-            trace=trace,
-        )
+        return retrieve(search, question, with_filters(plan, self.resolved), k=k, filters=filters)
 
     def require(self, doc_id: str) -> list[str]:
         """Return the sources of a document; raise ``NotFoundError`` if only the store, not the version, holds it."""

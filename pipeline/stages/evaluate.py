@@ -13,8 +13,8 @@ from pipeline.corpus.metric_gates import metric_gates
 from pipeline.corpus.models import is_here
 from pipeline.corpus.presets import default_preset
 from pipeline.corpus.workspace import Workspace
-from pipeline.published.extractive import evidence_for
 from pipeline.published.gold import gold_evidence
+from pipeline.published.question_evidence import QuestionEvidence
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.collection import holds
 from pipeline.records.differences import JUDGED
@@ -120,7 +120,7 @@ def _calibration(
     words = list(dict.fromkeys(chain(golden, *negatives.values())))
     prepared = dict(zip(words, opened.questions(words, preset), strict=True))
     evidence = {
-        question_text: evidence_for(opened, question, preset, filters=NO_FILTERS, trace=Trace())[1]
+        question_text: QuestionEvidence(opened, opened.searching(Trace()), question, preset, NO_FILTERS).features
         for question_text, question in prepared.items()
     }
     unanswerable = {

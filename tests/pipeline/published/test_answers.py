@@ -218,8 +218,10 @@ def test_a_number_that_no_passage_has_loses_its_citation_and_the_answer_is_not_s
     assert [part.citations for part in found.parts] == [[]]
     assert found.unsure
     assert found.confidence is not None
-    grounded = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    grounded = corpus.answer(AnswerQuery(QUESTION, answer="written", trace=True))
     assert "no passage supports" in grounded.note
+    searched = [step.step for step in grounded.trace or [] if step.step in ("retrieve: bm25", "answer", "extract")]
+    assert searched == ["retrieve: bm25", "answer", "extract"], "the passages shown are those that the model was given"
     assert (grounded.parts, grounded.model, grounded.unsure) == (corpus.answer(AnswerQuery(QUESTION)).parts, None, True)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.answering.rerank import PageRow, judge_pages
+from tasks.answering.retrieve import PageRow, judge_pages
 from tasks.answering.retrievers import label_of, labels_named, pages_named
 
 

@@ -14,7 +14,7 @@ from schemas.retrieval import Steps
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.presets import packaged
 from tasks.answering.retrieve import retrieve
-from tasks.answering.search import Ranked, Resources
+from tasks.answering.retrievers import Ranked, Search
 from tasks.answering.trace import Trace
 from tests.contract.test_search_index import IMAGES, PAGES, ROWS, VECTORS, fill
 from tests.endpoint_server import EndpointServer, answer, status
@@ -70,7 +70,7 @@ class Searching:
     def __call__(self, words: str, picture: bytes | None = PICTURE, **plan: Any) -> Ranked:
         steps = Steps.model_validate({"retrieve": [DENSE], **plan})
         asked = EmbeddedQuery(self._embedders, words, picture)
-        return retrieve(self._index, asked, steps, k=5, resources=Resources(self.models), trace=self.trace)
+        return retrieve(Search(self._index, trace=self.trace, models=self.models), asked, steps, k=5)
 
     @property
     def note(self) -> str:
@@ -151,7 +151,7 @@ def test_a_preset_that_looks_at_no_picture_says_so(
 ) -> None:
     embedders["tables"] = embedders["text"]
     with pytest.raises(RequestError, match=f"preset {preset} looks at no picture: ask in words alone"):
-        retrieve(index, EmbeddedQuery(embedders, words, PICTURE), packaged()[preset], k=3)
+        retrieve(Search(index), EmbeddedQuery(embedders, words, PICTURE), packaged()[preset], k=3)
 
 
 def test_a_picture_alone_leaves_out_what_looks_at_words(search: Searching, embedders: dict[str, Recording]) -> None:

@@ -21,7 +21,7 @@ from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.fuse import fuse, fuse_scores, fuse_shares
 from tasks.answering.presets import alone, changed, packaged, preset_named
 from tasks.answering.retrieve import diversify, retrieve
-from tasks.answering.search import FUSED, STOP_WORDS, without
+from tasks.answering.retrievers import FUSED, STOP_WORDS, Search, without
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import IMAGE, LATE, TEXT
 from tests.contract.test_search_index import (
@@ -75,7 +75,7 @@ def steps(**given: object) -> Steps:
 
 def search(index: MemoryIndex, query: str, plan: str | Steps, k: int, **ranking: object) -> list[tuple[str, float]]:
     named = packaged()[plan] if isinstance(plan, str) else plan
-    return retrieve(index, EmbeddedQuery(EMBEDDERS, query), named, k=k, ranking=Ranking.model_validate(ranking))
+    return retrieve(Search(index, Ranking.model_validate(ranking)), EmbeddedQuery(EMBEDDERS, query), named, k=k)
 
 
 @pytest.mark.parametrize("mode", SEARCHED)
@@ -178,18 +178,18 @@ def test_a_retriever_looks_at_its_own_rows_alone(index: MemoryIndex) -> None:
     found = search(index, "", tables, 60)
     assert {ROWS[place]["modality"] for place in places(found)} == {"table"}
     narrowed = Filters(modalities=[Modality.TEXT])
-    assert retrieve(index, EmbeddedQuery(EMBEDDERS, ""), tables, k=9, filters=narrowed) == [], "nothing is both"
+    assert retrieve(Search(index), EmbeddedQuery(EMBEDDERS, ""), tables, k=9, filters=narrowed) == [], "nothing is both"
 
 
 def test_a_question_that_names_a_place_is_answered_there_inside_documents_only(index: MemoryIndex) -> None:
     there = steps(retrieve=[{"by": "places"}])
     asked, document = EmbeddedQuery(EMBEDDERS, "What is drawn on page 4?"), Filters(documents=[str(ROWS[25]["doc_id"])])
-    found = retrieve(index, asked, there, k=60, filters=document)
+    found = retrieve(Search(index), asked, there, k=60, filters=document)
     assert places(found) == {place for place in range(20, 40) if 4 in filtered(ROWS[place])[PAGE_COLUMN]}
     assert {score for _, score in found} == {1.0}
-    assert retrieve(index, asked, there, k=60) == [], "page 4 of which document?"
+    assert retrieve(Search(index), asked, there, k=60) == [], "page 4 of which document?"
     narrowed = document.model_copy(update={"pages": [9]})
-    assert retrieve(index, asked, there, k=60, filters=narrowed) == [], "nothing is both"
+    assert retrieve(Search(index), asked, there, k=60, filters=narrowed) == [], "nothing is both"
 
 
 def test_a_figure_is_found_by_its_number() -> None:
@@ -202,7 +202,11 @@ def test_a_figure_is_found_by_its_number() -> None:
     fill(made, labelled, VECTORS)
     document = Filters(documents=[str(ROWS[0]["doc_id"])])
     found = retrieve(
-        made, EmbeddedQuery(EMBEDDERS, "What does fig. 2 show?"), steps(retrieve=[{"by": "places"}]), k=9, filters=document
+        Search(made),
+        EmbeddedQuery(EMBEDDERS, "What does fig. 2 show?"),
+        steps(retrieve=[{"by": "places"}]),
+        k=9,
+        filters=document,
     )
     assert places(found) == {2}
 
@@ -251,7 +255,7 @@ def test_documents_that_rank_best_are_looked_at(index: MemoryIndex) -> None:
 def test_evidence_found_first_is_what_the_next_retriever_asks_for(index: MemoryIndex) -> None:
     plan = steps(retrieve=[{**DENSE, "k": 1}, {**BM25, "asks": "evidence"}], fuse={"method": "in_turn"})
     trace = Trace()
-    retrieve(index, EmbeddedQuery(EMBEDDERS, "firmware"), plan, k=9, trace=trace)
+    retrieve(Search(index, trace=trace), EmbeddedQuery(EMBEDDERS, "firmware"), plan, k=9)
     best = ROWS[min(places(search(index, "firmware", "dense", 1)))]
     assert trace.steps[1].asked == f"firmware\n{best['text']}"
 
@@ -268,7 +272,7 @@ def test_a_trace_holds_every_step(index: MemoryIndex) -> None:
     ticks = iter(range(100))
     trace = Trace(lambda: next(ticks))
     plan = steps(retrieve=[BM25, DENSE], rerank=[{"by": "nearness"}], select={"floor": 0.0})
-    found = retrieve(index, EmbeddedQuery(EMBEDDERS, "firmware"), plan, k=3, trace=trace)
+    found = retrieve(Search(index, trace=trace), EmbeddedQuery(EMBEDDERS, "firmware"), plan, k=3)
     assert [step.step for step in trace.steps] == [
         "retrieve: bm25",
         "retrieve: dense text",
@@ -315,7 +319,7 @@ def test_retrievers_are_asked_at_once_and_traced_in_their_order() -> None:
     index, trace = Awaiting(), Trace()
     fill(index, ROWS, VECTORS)
     plan = steps(retrieve=[{"by": "bm25"}, DENSE, {"by": "dense", "asks": "evidence", "k": 2}])
-    retrieve(index, EmbeddedQuery(EMBEDDERS, "firmware"), plan, k=3, trace=trace)
+    retrieve(Search(index, trace=trace), EmbeddedQuery(EMBEDDERS, "firmware"), plan, k=3)
     assert [step.step for step in trace.steps] == ["retrieve: bm25", *["retrieve: dense text"] * 2, "fuse: rrf"]
     assert [step.candidates for step in trace.steps][1:3] == [FUSED, 2]
     assert trace.steps[2].asked != trace.steps[0].asked == "firmware"
@@ -339,7 +343,7 @@ def test_an_error_of_one_retriever_is_the_searchs() -> None:
     fill(index, ROWS, VECTORS)
     with pytest.raises(ContractError, match="no vectors"):
         retrieve(
-            index,
+            Search(index),
             EmbeddedQuery({TEXT.name: Fixed(np.ones(7, np.float32))}, "firmware"),
             steps(retrieve=[DENSE, DENSE]),
             k=3,
@@ -367,7 +371,7 @@ def test_a_plan_over_vectors_that_a_version_has_not_is_the_callers_mistake(index
     with pytest.raises(UserError, match="there is no preset 'magic'; use one of pages, bm25, dense, diverse, hybrid"):
         preset_named("magic", packaged())
     with pytest.raises(UserError, match="ask in words"):
-        retrieve(index, EmbeddedQuery(EMBEDDERS, "", b"picture"), packaged()["dense"], k=3)
+        retrieve(Search(index), EmbeddedQuery(EMBEDDERS, "", b"picture"), packaged()["dense"], k=3)
 
 
 def test_any_step_is_changed_for_one_request(index: MemoryIndex) -> None:

@@ -1,0 +1,191 @@
+"""What a version has for a question: passages word for word, and the confidence that they answer."""
+
+import functools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from backends.engines.analyser import query_terms
+from pipeline.published.version import OpenVersion
+from schemas.answers import AnswerResult
+from schemas.evidence import Hit
+from schemas.filters import Filters, Modality
+from schemas.retrieval import Preset, Scored
+from tasks.answering.asked_figures import asked_figures, speaks_of_pictures
+from tasks.answering.candidates import TYPE_SENTENCES, Candidate, candidates, is_how_to, lacks_asked_type, scores
+from tasks.answering.confidence import NEARNESS, PASSAGES, Evidence, confidence, gather, thresholds
+from tasks.answering.embedded_query import EmbeddedQuery
+from tasks.answering.extract import extract
+from tasks.answering.narrow import NOTHING
+from tasks.answering.passages import PROCEDURE_REACH, REACH, Passage, around, read_passage, text_before
+from tasks.answering.retrievers import Search
+
+RANKED = 3
+"""Rows ranked for each passage of an answer: some rows overlap."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """The passages that an answer may show, their sentences with scores, and the figures of their pages.
+
+    ``tags`` are those of their documents' figures; ``figures`` have a probability each, best first.
+    """
+
+    passages: Sequence[Passage] = ()
+    candidates: Sequence[Candidate] = ()
+    scores: Sequence[float] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    figures: Sequence[tuple[Hit, float]] = ()
+
+
+class QuestionEvidence:
+    """The evidence of one version for a question: the rows of one search, and what is read from them on first use.
+
+    ``filters`` are unresolved; ``k`` is the number of rows if an answer of passages needs fewer.
+    """
+
+    def __init__(
+        self, opened: OpenVersion, search: Search, question: EmbeddedQuery, plan: Preset, filters: Filters, k: int = 0
+    ) -> None:
+        self._opened, self._search, self._question, self._plan = opened, search, question, plan
+        self._resolved = opened.resolved_without_pages(filters)
+        self._max_passages = opened.settings().answer.passages
+        self._k = max(k, self._max_passages * RANKED)
+
+    @functools.cached_property
+    def hits(self) -> list[Hit]:
+        """The best rows."""
+        ranked = self._opened.ranked(self._search, self._question, self._plan, self._k, self._resolved)
+        return self._opened.hits(ranked)
+
+    @functools.cached_property
+    def confidence(self) -> float:
+        """The confidence that there is an answer, 0 to 1."""
+        return confidence(self.features, self._opened.calibration)
+
+    @property
+    def features(self) -> Evidence:
+        """What confidence is computed from; {} if the filters match nothing."""
+        return self._read[1]
+
+    @property
+    def material(self) -> Material:
+        """What an answer may show."""
+        return self._read[0]
+
+    def answer(self) -> AnswerResult:
+        """Return the best passages, or the nearest one where confidence is low, or an abstention."""
+        opened, question = self._opened, self._question
+        abstain_below, sure_above = thresholds(opened.settings().answer, opened.calibration)
+        material = Material() if self.confidence < abstain_below else self.material
+        with self._search.trace.step("extract", question.words):
+            answer = extract(
+                question.words,
+                material.passages,
+                material.candidates,
+                material.scores,
+                opened.template,
+                corpus=opened.workspace.corpus.name,
+                version=opened.version,
+                max_passages=self._max_passages,
+                tags=material.tags,
+                figures=material.figures,
+            )
+        unsure = abstain_below <= self.confidence < sure_above and not answer.abstained
+        return answer.model_copy(update={"confidence": self.confidence, "unsure": unsure})
+
+    @functools.cached_property
+    def _read(self) -> tuple[Material, Evidence]:
+        opened, question, trace = self._opened, self._question, self._search.trace
+        if self._resolved == NOTHING:
+            return Material(), {}
+        hits = self.hits[: self._max_passages * RANKED]
+        with trace.step("passages", question.words):
+            passages = _passages(opened, hits, is_how_to(question.words))
+            tags = opened.tags({hit.doc_id for hit in hits})
+            answer_candidates = candidates(passages, opened.template)
+        with trace.step(f"compare: {NEARNESS.name}", question.words):
+
+            def cosines(compared_candidates: Sequence[Candidate]) -> list[float]:
+                vectors = opened.sentence_vectors([candidate.context for candidate in compared_candidates])
+                return [float(cosine) for cosine in vectors @ question.vector(NEARNESS.name)]
+
+            candidate_scores, similarities = scores(
+                question.words, answer_candidates, passages, cosines, max_passages=self._max_passages
+            )
+        with trace.step("figures", question.words):
+            scored_candidates = list(zip(answer_candidates, candidate_scores, strict=True))
+            figures = _figures(opened, question, hits, passages, scored_candidates)
+        best = sorted(range(len(candidate_scores)), key=lambda index: -candidate_scores[index])[:TYPE_SENTENCES]
+        # Only sentences of the passages that the other evidence is about count.
+        near_similarities = [
+            similarity for candidate, similarity in similarities.items() if passages[candidate.passage].rank < PASSAGES
+        ]
+        with trace.step("confidence", question.words):
+            features = gather(
+                question,
+                opened.index,
+                hits,
+                self._resolved,
+                word_score=opened.word_score,
+                analyse=lambda text: query_terms(text, opened.counts.documents_by_language),
+                sentence=max(near_similarities, default=0.0),
+                pictured=figures[0][1] if figures and speaks_of_pictures(question.words) else 0.0,
+                lacks_type=lacks_asked_type(question.words, (answer_candidates[index].text for index in best)),
+                judged=bool(self._plan.rerank) and isinstance(self._plan.rerank[-1], Scored),
+            )
+        return Material(passages, answer_candidates, candidate_scores, tags, figures), features
+
+
+def _figures(
+    opened: OpenVersion,
+    question: EmbeddedQuery,
+    hits: Sequence[Hit],
+    passages: Sequence[Passage],
+    scored_candidates: Sequence[tuple[Candidate, float]],
+) -> list[tuple[Hit, float]]:
+    """Return the figures of the pages found that a question may ask for."""
+    page_ranks: dict[tuple[str, int], int] = {}
+    for rank, hit in enumerate(hits):
+        for page in hit.pages:
+            page_ranks.setdefault((hit.doc_id, page), rank)
+    rows = [
+        position.evidence_id
+        for doc_id in dict.fromkeys(hit.doc_id for hit in hits)
+        for position in opened.reading_order(doc_id)
+        if position.modality == Modality.FIGURE and (doc_id, position.page) in page_ranks
+    ]
+    page_scores: dict[tuple[str, int], float] = {}
+    for candidate, score in scored_candidates:
+        passage = passages[candidate.passage]
+        for number in passage.blocks[candidate.block].rows:
+            row = passage.rows[number]
+            for page in row.pages:
+                page_scores[row.doc_id, page] = max(score, page_scores.get((row.doc_id, page), score))
+    vectors = opened.index.vectors(rows, NEARNESS.name) if rows else {}
+    cosines = {name: float(vector @ question.vector(NEARNESS.name)) for name, vector in vectors.items()}
+    by_id = {hit.evidence_id: hit for hit in hits}
+    by_id |= {hit.evidence_id: hit for hit in opened.hits([(name, 0.0) for name in rows if name not in by_id])}
+    figures = [by_id[name] for name in rows if name in by_id]
+    return asked_figures(question.words, figures, cosines, page_scores, page_ranks)
+
+
+def _passages(opened: OpenVersion, hits: Sequence[Hit], is_how: bool) -> list[Passage]:
+    """Return hits with their neighbouring rows, best first; ``is_how``: those of a procedure, also of its figures."""
+    reach = PROCEDURE_REACH if is_how else REACH
+    ranks = {hit.evidence_id: rank for rank, hit in enumerate(hits)}
+    rows_of: dict[str, list[str]] = defaultdict(list)
+    for hit in hits:
+        rows_of[hit.doc_id].append(hit.evidence_id)
+        # The step is the text before its picture, so it counts as found at the picture's rank.
+        is_picture_of_step = is_how and hit.modality is Modality.FIGURE
+        step = text_before(opened.reading_order(hit.doc_id), hit.evidence_id) if is_picture_of_step else None
+        if step is not None and step not in ranks:
+            ranks[step] = ranks[hit.evidence_id]
+            rows_of[hit.doc_id].append(step)
+    runs = [run for doc_id, rows in rows_of.items() for run in around(opened.reading_order(doc_id), rows, reach)]
+    by_id = {hit.evidence_id: hit for hit in hits}
+    neighbours = [(name, 0.0) for run in runs for name in run if name not in by_id]
+    by_id |= {hit.evidence_id: hit for hit in opened.hits(neighbours)}
+    passages = (read_passage([by_id[name] for name in run], ranks, opened.template) for run in runs)
+    return sorted(passages, key=lambda passage: passage.rank)

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import yaml
 from pydantic import Field, StrictInt, ValidationError
@@ -141,6 +141,7 @@ class Experiment(Section):
 class PaperAnswer(AnswerPreset):
     """An answer preset of an experiment; the corpus must have a captioner of kind ``captioner``, or the model that answers."""
 
+    corrects_spelling: ClassVar[bool] = False  # papers send the question as it was asked
     captioner: Literal["ocr_llm", "vlm"] | None = None
     own_descriptions: bool = False
 

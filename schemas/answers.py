@@ -1,7 +1,7 @@
 """Answers, and answer presets: what is retrieved, what a model is sent, how figures are shown."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -64,7 +64,9 @@ class AnswerSettings(Section):
 
 
 class AnswerPreset(NamedPreset, AnswerSettings):
-    """Answer settings with a name."""
+    """Answer settings with a name; ``corrects_spelling``: whether misspelt words of a question are corrected."""
+
+    corrects_spelling: ClassVar[bool] = True
 
 
 class AnswerPresetInfo(ListedPreset):

@@ -74,6 +74,13 @@ def is_word(word: str, language: str) -> bool:
     return any(simplemma.is_known(form, name) for form in (word, word.capitalize()))
 
 
+def is_in_dictionary(word: str, question: str) -> bool:
+    """Return whether English or the question's language has a word; True if the language has no list of words."""
+    language = Simplemma().language_of(question)
+    # Of a few words the detector may mistake English for another language.
+    return language is None or is_word(word, language) or is_word(word, "en")
+
+
 def languages_of(name: str) -> frozenset[str] | None:
     """Return the languages of a model by its name on the hub; None if unknown."""
     lowered = name.lower()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from backends.engines.index_rows import LABELS, PAGES, filtered
+from backends.models.languages import is_in_dictionary
 from pipeline.corpus.models import QueryModels
 from pipeline.published.question_evidence import QuestionEvidence
 from pipeline.published.version import OpenVersion
@@ -108,7 +109,7 @@ def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace) -> AnswerPlan:
     """Return the plan for the question with misspelt words corrected."""
     question, index = plan.question, opened.index
     filters = opened.resolved_without_pages(plan.filters)
-    if not question.words or plan.preset.context != "retrieved" or filters == NOTHING:
+    if not (plan.preset.corrects_spelling and question.words) or plan.preset.context != "retrieved" or filters == NOTHING:
         return plan
 
     def nearest_texts() -> list[str]:
@@ -116,7 +117,12 @@ def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace) -> AnswerPlan:
         return [str(row["text"]) for row in index.fetch([evidence_id for evidence_id, _ in nearest])]
 
     with trace.step("spelling", question.words) as record:
-        text = spelt(question.words, lambda word: opened.word_score(word, filters) is not None, nearest_texts)
+        text = spelt(
+            question.words,
+            lambda word: opened.word_score(word, filters) is not None,
+            functools.partial(is_in_dictionary, question=question.words),
+            nearest_texts,
+        )
         if text == question.words:
             return plan
         record.note = f"read as: {text}"

@@ -41,6 +41,7 @@ _MARK = re.compile(
     rf"(?P<picture>!\[[^<>\[\]\n]{{0,120}}\]\([^<>()\n]{{0,120}}\))"
     rf"|(?P<nested>{_OPEN}[ \t]{{0,3}}IMG[ \t]{{0,3}}{_DASH}?[ \t]{{0,3}}(?={_OPEN}))"
     rf"|(?P<bracket>{_OPEN}{_INSIDE}{{1,80}}{_CLOSE})"
+    rf"|(?P<words>\([ \t]?(?:see[ \t])?passages?[ \t]{{1,3}}P?[ \t]?\d[^()\n]{{0,60}}\))"
     rf"|(?P<broken>{_OPEN}[ \t]{{0,3}}(?:IMG[ \t]?{_DASH}?[ \t]?\w{{0,12}}|P[ \t]?\d{{1,4}}))"
     rf"|(?P<element></?[ \t]{{0,3}}im(?:g|age)\b[^<>\n]{{0,160}}>)"
     rf"|(?P<bare>IMG[ \t]?{_DASH}[ \t]?\w{{0,12}})"
@@ -53,6 +54,7 @@ _UNFINISHED = re.compile(
     rf"(?:!\[[^<>\[\]\n]{{0,120}}(?:\](?:\([^<>()\n]{{0,120}})?)?"
     rf"|!"
     rf"|{_OPEN}{_INSIDE}{{0,80}}"
+    rf"|\([ \t]?(?:[sp][a-z \t]{{0,12}}|(?:see[ \t])?passages?[ \t][^()\n]{{0,66}})?"
     rf"|</?[ \t]{{0,3}}(?:i(?:m(?:g\b|a(?:g(?:e\b)?)?)?)?)?"
     rf"|</?[ \t]{{0,3}}im(?:g|age)\b[^<>\n]{{0,160}}"
     rf"|</?(?:t(?:h(?:i(?:nk?)?)?)?)?"
@@ -417,6 +419,8 @@ class _Writer:
 
     def _resolve(self, kind: str, mark_text: str) -> tuple[list[FigurePart], list[int]] | str:
         """Return the figures and citations of a name; the text itself if it is none."""
+        if kind == "words":
+            return [], self._numbers(re.findall(r"\d{1,4}", mark_text))
         if kind not in ("bracket", "broken"):
             sent_digits = [
                 digits for digits in re.findall(r"\d{5,7}", plain(mark_text)) if digits in self._model_input.figures

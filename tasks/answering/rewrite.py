@@ -39,6 +39,9 @@ def query_from(model: StreamingModel, prompt: str, record: StepRecord) -> str:
 FEWEST_WORDS = 2
 """Content words below which a question needs those of the turn before."""
 
+KEPT = 2 / 3
+"""Minimum share of a follow-up's content words that a model's rewriting keeps: a synonym is allowed, another question isn't."""
+
 MOST_SUBJECT_WORDS = 8
 """Maximum words carried over, those of the last question first."""
 
@@ -73,26 +76,41 @@ def with_subject(question: str, history: Sequence[Turn]) -> str:
 
 
 def reworded_follow_up(question: str, history: Sequence[Turn], model: StreamingModel, record: StepRecord) -> str:
-    """Return a question that stands alone in a model's words; "", with a note, if the model writes none."""
+    """Return a question that stands alone in a model's words; "", with a note, if the model writes none.
+
+    A model may answer instead: a rewriting keeps ``KEPT`` of the question's content words, and the question mark.
+    """
     turns = "\n".join(f"Question: {turn.question}\nAnswer: {' '.join(turn.answer.split())[:600]}" for turn in history)
-    return query_from(model, filled("follow-up", turns=turns, question=question), record)
+    standalone = query_from(model, filled("follow-up", turns=turns, question=question), record)
+    subject = stems(content_words(_REFERS.sub(" ", question)))
+    is_kept = len(subject & stems(standalone)) >= KEPT * len(subject)
+    if standalone and not (is_kept and ("?" in standalone or "?" not in question)):
+        record.note = "the model wrote another question or an answer; the words of the turns before are used"
+        return ""
+    return standalone
 
 
 SHORTEST = 5
 """Minimum letters of a word that is corrected: shorter ones resemble too many others."""
 
 ALIKE = 0.82
-"""Minimum likeness, 2 × shared letters / all letters, of a word and its correction: "heigth" and "height" have 0.83. Of 514
-questions with few misspelt words 11 are changed, 7 rightly, 2 wrongly ("lateral" becomes "later")."""
+"""Minimum likeness, 2 × shared letters / all letters, of a word and its correction: "heigth" and "height" have 0.83. "lateral"
+and "later" as well, so that only words that no dictionary knows are corrected."""
 
 NEAREST = 40
 """Passages whose words may be corrections."""
 
 
-def spelt(question: str, is_indexed: Callable[[str], bool], passages: Callable[[], Sequence[str]]) -> str:
-    """Return a question with each word that no row has replaced by the most similar word of the nearest passages, if any.
+def spelt(
+    question: str,
+    is_indexed: Callable[[str], bool],
+    is_in_dictionary: Callable[[str], bool],
+    passages: Callable[[], Sequence[str]],
+) -> str:
+    """Return a question with each misspelt word replaced by the most similar word of the nearest passages, if any.
 
-    ``is_indexed`` says whether a row has a word; ``passages`` is called only if none has.
+    A word is misspelt if no row has it and no dictionary of the question's language knows it. ``is_in_dictionary`` is asked
+    only of words that no row has, and ``passages`` is called only for misspelt words.
     """
     own_words = set(folded_words(content_words(question)))
     unknown_words = [
@@ -102,6 +120,7 @@ def spelt(question: str, is_indexed: Callable[[str], bool], passages: Callable[[
         and len(word.folded) >= SHORTEST
         and word.folded.isalpha()
         and not is_indexed(word.folded)
+        and not is_in_dictionary(question[word.start : word.end])
     ]
     vocabulary: set[str] = set()
     corrected = question

@@ -27,6 +27,7 @@ from tests.pipeline.conftest import write_corpus
 from tests.tiny_models import write_bert, write_clip
 
 QUESTION = "How many bar does the steel winch take?"
+SENTENCE = re.compile(r"[A-Z][a-z][^.\[\n]+(?=[.])")
 FIGURE = re.compile(r"\[IMG-\d+\]")
 
 
@@ -74,10 +75,10 @@ def opened(folder: Path, more: str = "") -> PublishedCorpus:
 
 
 def copying(call: Call) -> str:
-    """Write a sentence for each passage, and behind it the figures that it holds."""
+    """Write the first sentence of each passage, and behind it the figures that it holds."""
     passages = re.split(r"(?m)^(?=\[P\d+\])", call.prompt)[1:]
     return "\n".join(
-        f"Passage {n} says so [P{n}]. {' '.join(dict.fromkeys(FIGURE.findall(passage)))}"
+        f"{SENTENCE.findall(passage)[0]} [P{n}]. {' '.join(dict.fromkeys(FIGURE.findall(passage)))}"
         for n, passage in enumerate(passages, 1)
     )
 

@@ -1,12 +1,16 @@
 """Follow-up questions that stand alone: what is carried over, and where nothing is."""
 
 import json
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
+from schemas.errors import BadInputError, TransientError
+from schemas.models import Reply, Request
 from schemas.retrieval import Turn
-from tasks.answering.rewrite import refers_back, with_subject
+from tasks.answering.rewrite import refers_back, reworded_follow_up, with_subject
+from tasks.answering.trace import StepRecord
 
 DIALOGUES = Path(__file__).parents[3] / "bench" / "questions" / "dialogues.jsonl"
 
@@ -32,3 +36,29 @@ def test_the_dialogues_of_the_benchmark_refer_back_and_their_full_questions_do_n
     follow_ups = [refers_back(dialogue["turns"][-1]) for dialogue in dialogues]
     assert sum(follow_ups) >= 0.9 * len(dialogues)
     assert sum(not refers_back(dialogue["alone"]) for dialogue in dialogues) >= 0.6 * len(dialogues)
+
+
+class ScriptedModel:
+    """A ``StreamingModel`` with one reply."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def stream(self, request: Request) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
+        yield Reply(self.text, "scripted", 1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "question"),
+    [
+        ("Which way does the Z axis move?", "Which way does the Z axis move?"),
+        ("The Z axis moves up.", ""),
+        ("How is the Z axis homed?", ""),
+        ("NO ANSWER", ""),
+    ],
+)
+def test_a_rewriting_that_answers_or_asks_something_else_is_not_taken(reply: str, question: str) -> None:
+    record = StepRecord("follow-up")
+    history = [Turn(question="What is the Z axis?", answer="The axis of the spindle.")]
+    assert reworded_follow_up("And which way does it move?", history, ScriptedModel(reply), record) == question
+    assert bool(record.note) == (not question)

@@ -1,11 +1,18 @@
 """Misspelt questions: corrected by the words of near passages, and left alone otherwise."""
 
+from functools import partial
+
 import pytest
 
+from backends.models.languages import is_in_dictionary
 from tasks.answering.rewrite import spelt
 
-PASSAGES = ["Mortgage closing costs are paid once.", "The Torch keeps its height; a price list follows."]
-INDEXED = {"mortgage", "closing", "costs", "torch", "height", "price", "list"}
+PASSAGES = [
+    "Mortgage closing costs are paid once.",
+    "The Torch keeps its height; a price list follows.",
+    "A marker prints point and route of a torch.",
+]
+INDEXED = {"mortgage", "closing", "costs", "torch", "height", "price", "list", "print", "marker", "largest"}
 
 
 @pytest.mark.parametrize(
@@ -16,11 +23,17 @@ INDEXED = {"mortgage", "closing", "costs", "torch", "height", "price", "list"}
         ("What is the price of SheetCam?", "What is the price of SheetCam?"),
         ("Which costs are closed?", "Which costs are closed?"),
         ("Where is F12345?", "Where is F12345?"),
+        # Right words that no row has.
+        ("Which marked points does it prints?", "Which marked points does it prints?"),
+        ("What is the largest torches?", "What is the largest torches?"),
+        ("Welche Routen gibt es zur Spindel?", "Welche Routen gibt es zur Spindel?"),
     ],
 )
 def test_a_word_of_no_row_becomes_the_most_similar_word_of_near_passages(question: str, corrected: str) -> None:
-    assert spelt(question, INDEXED.__contains__, lambda: PASSAGES) == corrected
+    assert (
+        spelt(question, INDEXED.__contains__, partial(is_in_dictionary, question=question), lambda: PASSAGES) == corrected
+    )
 
 
 def test_the_passages_are_read_only_where_a_word_is_unknown() -> None:
-    assert spelt("mortgage costs", INDEXED.__contains__, list) == "mortgage costs"
+    assert spelt("mortgage costs", INDEXED.__contains__, lambda word: False, list) == "mortgage costs"

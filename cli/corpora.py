@@ -1,10 +1,11 @@
 """Commands that make a corpus file, check corpora, and show their state."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.terminal import Json, print_json, print_table, say, show
+from cli.terminal import CorpusArgument, Json, print_json, print_table, say, show
 from schemas.errors import UserError
 from schemas.models import MULTILINGUAL
 
@@ -110,3 +111,59 @@ def _show(health: "list[CorpusHealth]") -> None:
     for corpus in health:
         for problem in corpus.problems:
             show(f": {problem}", bold=corpus.corpus)
+
+
+def access(
+    corpus: CorpusArgument,
+    principals: Annotated[
+        list[str],
+        typer.Option("--as", metavar="PRINCIPAL", help="Show only what group:NAME, user:NAME or everyone may read."),
+    ] = [],  # noqa: B006  typer copies it
+    sources: Annotated[list[str], typer.Option("--source", metavar="GLOB", help="Show only these sources.")] = [],  # noqa: B006
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Read who may read what, and apply it to every version at once.")
+    ] = False,
+    reason: Annotated[str | None, typer.Option(help="With --apply: kept in the audit log.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show who may read which document, and why; or apply rights at once, without a refresh."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.access import access_report, update_rights
+    from schemas.access import of_site
+
+    workspace = open_workspace(corpus)
+    if workspace.corpus.access is None:
+        raise UserError(
+            f"{workspace.file}: there is no 'access', so everybody who may search the corpus may read all of it"
+        )
+    try:
+        reader = of_site(principals, None) if principals else None
+    except ValueError as error:
+        raise UserError(f"--as: {error}") from error
+    if apply:
+        current, changed = update_rights(workspace, reason=reason)
+        if as_json:
+            print_json({"digest": current.digest, "changed": changed})
+        else:
+            say(f"corpus {workspace.corpus.name}: rights of {changed} documents changed")
+        return
+    report = access_report(workspace, reader, sources)
+    if as_json:
+        print_json(report)
+        return
+    rows = [
+        (
+            row.source,
+            _in_words(row.principals),
+            row.why,
+            "" if row.next_principals is None else _in_words(row.next_principals),
+        )
+        for row in report.sources
+    ]
+    print_table("", ["source", "read by", "why", "after --apply"], rows)
+    shown = len({row.doc_id for row in report.sources})
+    say(f"{shown} of {report.documents} documents; applied by {report.by} at {report.at:%Y-%m-%d %H:%M} UTC")
+
+
+def _in_words(principals: Sequence[str]) -> str:
+    return "; ".join(principals) or "nobody"

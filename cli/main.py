@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cli.corpora import doctor, init, status
+from cli.corpora import access, doctor, init, status
 from cli.documents import export, parse
 from cli.questions import ask, presets, search
 from cli.serve import key, mcp, serve
@@ -47,7 +47,7 @@ def _options(
 
 for _function in (
     *(init, plan, refresh, versions, diff, rollback, publish, prune, forget, mirror, quarantine),
-    *(search, presets, ask, parse, export, serve, doctor, key, mcp, status, step),
+    *(search, presets, ask, parse, export, serve, doctor, access, key, mcp, status, step),
 ):
     app.command()(_function)
 for _command in extensions("inset.commands"):

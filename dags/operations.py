@@ -23,6 +23,7 @@ LIVE = AssetAlias("inset-live", group="inset")
 """Alias of the assets of live versions, which tasks for any corpus update."""
 
 _SCHEDULES = corpus_schedules()
+_WITH_ACCESS = [found for found in _SCHEDULES if found.has_access and not found.problem]
 _CORPORA = [found.name for found in _SCHEDULES if not found.problem]
 _ASSETS = {name: Asset(f"inset://{name}", group="inset") for name in _CORPORA}
 
@@ -182,6 +183,27 @@ def watch() -> None:
         raise AirflowFailException("; ".join(problems))
 
 
+@task
+def apply_access() -> dict[str, int]:
+    """Apply the rights of every corpus that has them, and return of how many documents they changed.
+
+    Fails where those of one can't be read; they stay as they are.
+    """
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.access import update_rights
+    from schemas.errors import InsetError
+
+    changed, problems = dict[str, int](), []
+    for corpus in _WITH_ACCESS:
+        try:
+            changed[corpus.name] = update_rights(open_workspace(str(corpus.file)), by="inset_access")[1]
+        except InsetError as error:
+            problems.append(f"{corpus.name}: {error.message}")
+    if problems:
+        raise AirflowFailException("; ".join(problems))
+    return changed
+
+
 @task(outlets=[LIVE], inlets=list(_ASSETS.values()))
 def update_assets() -> None:
     """Update the assets of corpora whose live version was moved outside Airflow."""
@@ -292,3 +314,13 @@ with DAG(
 ) as inset_watch:
     watch()
     update_assets()
+
+if _WITH_ACCESS:
+    with DAG(
+        "inset_access",
+        description="Apply the rights of documents, so that one withdrawn is out of every answer within a minute",
+        schedule="* * * * *",
+        max_active_runs=1,
+        **{**_DAG, "tags": ["inset", "watch"], "default_args": {"owner": "inset"}},
+    ) as inset_access:
+        apply_access()

@@ -17,6 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from pipeline.corpus.workspace import Workspace
 from pipeline.records import lease
+from pipeline.records.access import update_rights
 from pipeline.records.ledger import read_failures, read_ledger
 from pipeline.records.manifests import (
     keep_verdicts,
@@ -156,6 +157,8 @@ class RefreshRun:
                 discard_lost_versions(workspace)
                 with contextlib.suppress(DamagedError):  # made again next, and finished by a later refresh
                     finish_forgetting(workspace)
+                if workspace.corpus.access is not None:
+                    update_rights(workspace)
             rebuild = options.force or is_live_damaged(workspace)
             retry = _quarantined(workspace, options.documents) if options.replay else frozenset()
             rebuild |= planning.has_kept(workspace, options.accept)

@@ -38,6 +38,15 @@ Principals = frozenset[str]
 """A set of principals: of a document, who may read it, where an empty one is nobody; of a reader, who is asking."""
 
 
+NOBODY: Principals = frozenset()
+
+
+def narrowest(sets: Iterable[Principals]) -> Principals:
+    """Return who is in each of some sets: of a document with several sources, who may read it."""
+    limited = [names for names in sets if EVERYONE not in names]
+    return frozenset.intersection(*limited) if limited else frozenset({EVERYONE})
+
+
 def of_site(names: Iterable[str], site: str | None) -> Principals:
     """Return principals with each group named by its site, so that groups of two sites never share a name."""
     prefix = "" if site is None else f"{site}/"
@@ -129,9 +138,15 @@ class Rights:
 
     def readers(self, doc_id: str) -> Principals:
         """Return who may read a document."""
-        index = int(np.searchsorted(self._ids, doc_id.encode()))
-        known = index < len(self._ids) and self._ids[index] == doc_id.encode()
-        return self._classes[self._class_of[index]] if known else frozenset()
+        return self._classes[self._class_of[self._index(doc_id)]] if self.knows(doc_id) else NOBODY
+
+    def knows(self, doc_id: str) -> bool:
+        """Return whether it is said who may read a document, even if nobody."""
+        index = self._index(doc_id)
+        return index < len(self._ids) and bool(self._ids[index] == doc_id.encode())
+
+    def _index(self, doc_id: str) -> int:
+        return int(np.searchsorted(self._ids, doc_id.encode()))
 
     def allows(self, doc_id: str, principals: Principals) -> bool:
         """Return whether a reader may see a document; everybody has the principal ``everyone``."""

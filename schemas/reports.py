@@ -437,3 +437,23 @@ class RefreshResult(Frozen):
     gates: list[GateResult]
     failures: list[Failure]
     timings_s: dict[str, float]
+
+
+class SourceAccess(Frozen):
+    """Who may read a source, and why."""
+
+    source: str
+    doc_id: str
+    principals: list[str] = Field(description="Who may read it now; none: nobody but administrators.")
+    why: str = Field(description="What says so: a line of the table, the file beside it, or the entry point.")
+    next_principals: list[str] | None = Field(description="Who may once the rights are applied again; null: the same.")
+
+
+class AccessReport(Frozen):
+    """The current rights of a corpus: who applied them when, and the sources that were asked for."""
+
+    corpus: str
+    at: datetime
+    by: str
+    documents: int = Field(description="Documents of all kept versions.")
+    sources: list[SourceAccess]

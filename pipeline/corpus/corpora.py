@@ -97,9 +97,10 @@ def load_corpus(name_or_path: str) -> Corpus:
     if corpus.experiment.endswith((".yaml", ".yml")):
         resolved["experiment"] = _resolved_address(corpus.experiment, path, "experiment")
     sections: dict[str, Section] = {}
-    for section, key in (("captions", "corrections"), ("retrieval", "presets"), ("answer", "presets")):
+    files = [("captions", "corrections"), ("retrieval", "presets"), ("answer", "presets")]
+    for section, key in (*files, ("access", "table"), ("metadata", "table")):
         options = getattr(corpus, section)
-        if (address := getattr(options, key)) is not None:
+        if options is not None and (address := getattr(options, key)) is not None:
             sections[section] = options.model_copy(update={key: _resolved_address(address, path, f"{section}.{key}")})
     return corpus.model_copy(update=resolved | sections)
 

@@ -37,6 +37,7 @@ class CorpusSchedule:
         store: Address of the corpus's own store; of a broken file as far as it can be read, "" where it can't.
         operations: The section of the corpus file.
         tagged: Whether each version has tagged copies of its PDFs.
+        has_access: Whether it says who may read which document.
         problem: Why the corpus can't be refreshed, a line per mistake; "" where it can.
     """
 
@@ -47,6 +48,7 @@ class CorpusSchedule:
     store: str = ""
     operations: OperationOptions = field(default_factory=OperationOptions)
     tagged: bool = False
+    has_access: bool = False
     problem: str = ""
 
 
@@ -91,7 +93,10 @@ def _schedule(file: Path) -> CorpusSchedule:
         problem = line(f"{file}: it can't be read: {type(error).__name__}: {error}"[:500])
     else:
         store = join(corpus.store or "", corpus.name)
-        return CorpusSchedule(corpus.name, file, corpus.schedule, corpus.source, store, corpus.operations, corpus.tags.pdf)
+        return CorpusSchedule(
+            *(corpus.name, file, corpus.schedule, corpus.source, store, corpus.operations, corpus.tags.pdf),
+            has_access=corpus.access is not None,
+        )
     return _broken_schedule(file, problem)
 
 

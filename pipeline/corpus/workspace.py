@@ -221,7 +221,7 @@ def read_corrections(address: str, template: TagTemplate) -> Corrections:
     if form is None:
         raise UserError(f"captions.corrections: {address} ends neither in .yaml nor in .csv, so its format isn't known")
     try:
-        text = _corrections_bytes(address).decode("utf-8")
+        text = read_own_file(address, "captions.corrections", _MOST_CORRECTIONS_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{address}: its bytes are not UTF-8; save the file as UTF-8") from error
     try:
@@ -230,7 +230,13 @@ def read_corrections(address: str, template: TagTemplate) -> Corrections:
         raise UserError(*(f"{address}: {mistake}" for mistake in error.args)) from error
 
 
-def _corrections_bytes(address: str) -> bytes:
+def read_own_file(address: str, key: str, most_bytes: int) -> bytes:
+    """Read a file that a key of the corpus file names: an absolute path or ``s3://bucket/key``.
+
+    Raises:
+        UserError: It is missing, larger than ``most_bytes``, or can't be read.
+        TransientError: Its bucket can't be reached.
+    """
     try:
         if address.startswith("s3://"):
             bucket, _, name = address.removeprefix("s3://").partition("/")
@@ -238,13 +244,13 @@ def _corrections_bytes(address: str) -> bytes:
                 content = read_object(s3_client(), bucket, name)[0]
         else:
             if Path(address).exists() and not Path(address).is_file():
-                raise UserError(f"captions.corrections: {address} is not a file")
+                raise UserError(f"{key}: {address} is not a file")
             with Path(address).open("rb") as file:
-                content = file.read(_MOST_CORRECTIONS_BYTES + 1)
+                content = file.read(most_bytes + 1)
     except FileNotFoundError as error:
-        raise UserError(f"captions.corrections: there is no file {address}") from error
+        raise UserError(f"{key}: there is no file {address}") from error
     except OSError as error:
-        raise UserError(f"captions.corrections: {address} can't be read: {error.strerror or error}") from error
-    if len(content) > _MOST_CORRECTIONS_BYTES:
-        raise UserError(f"captions.corrections: {address} has more than {_MOST_CORRECTIONS_BYTES >> 20} MiB")
+        raise UserError(f"{key}: {address} can't be read: {error.strerror or error}") from error
+    if len(content) > most_bytes:
+        raise UserError(f"{key}: {address} has more than {most_bytes >> 20} MiB")
     return content

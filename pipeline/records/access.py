@@ -3,18 +3,27 @@
 ``access/CURRENT`` names ``access/<digest>.parquet``, which has a row for each set of principals with the documents of that set.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from functools import partial
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from backends.stores.objects import read_table, reading, unless_damaged
+from pipeline.corpus.statements import AccessStatement, Statements
+from pipeline.corpus.workspace import Workspace
+from pipeline.records.ledger import read_fates
 from pipeline.records.publication import note_event, readable_pointer, this_person
-from schemas.access import Rights
+from schemas.access import NOBODY, Principals, Rights, narrowest
 from schemas.base import Frozen
 from schemas.errors import MissingError
 from schemas.ids import sha256
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
+from schemas.reports import AccessReport, SourceAccess
+from schemas.versions import Status
 
 FOLDER = "access"
 CURRENT = f"{FOLDER}/CURRENT"
@@ -82,6 +91,78 @@ def apply_rights(
             live = readable_pointer(store)
             note_event(store, "access", by=applied.by, reason=reason, live=live, at=applied.at, about=about)
             return applied, changed
+
+
+def update_rights(workspace: Workspace, *, by: str | None = None, reason: str | None = None) -> tuple[CurrentRights, int]:
+    """Read who may read which document, and make that the current rights of all kept versions, unfinished ones included.
+
+    A source of which nothing is said leaves its document's rights as they are. Returns and raises as ``apply_rights`` and
+    ``Statements`` do.
+    """
+
+    def change(before: Rights | None) -> Rights:
+        # Read after the current rights, so that of two processes none writes what an older table said.
+        sources = current_sources(workspace.store)
+        return Rights.of(_readers(sources, _stated(workspace, sources), before))
+
+    return apply_rights(workspace.store, change, by=by, reason=reason)
+
+
+def _stated(workspace: Workspace, sources: Mapping[str, Sequence[str]]) -> dict[str, AccessStatement]:
+    return Statements(workspace).access(sorted({source for names in sources.values() for source in names}))
+
+
+def _readers(
+    sources: Mapping[str, Sequence[str]], stated: Mapping[str, AccessStatement], before: Rights | None
+) -> dict[str, Principals]:
+    def readers(doc_id: str, names: Iterable[str]) -> Principals:
+        said = [stated[source].principals for source in names]
+        earlier = before.readers(doc_id) if before is not None else NOBODY
+        return narrowest(earlier if principals is None else principals for principals in said)
+
+    return {doc_id: readers(doc_id, names) for doc_id, names in sources.items()}
+
+
+def access_report(workspace: Workspace, principals: Principals | None, globs: Sequence[str]) -> AccessReport:
+    """Return who may read each source of kept versions, and why; only what ``principals`` allow, and sources that fit a glob."""
+    current = read_current(workspace.store)
+    rights, sources = read_rights(workspace.store, current.digest), current_sources(workspace.store)
+    stated = _stated(workspace, sources)
+    next_readers = _readers(sources, stated, rights)
+    rows = []
+    for doc_id, names in sources.items():
+        # Of a document with several sources, each says why.
+        why = "; ".join(stated[name].where if len(names) == 1 else f"{name}: {stated[name].where}" for name in names)
+        readers = rights.readers(doc_id)
+        rows += [
+            SourceAccess(
+                source=source,
+                doc_id=doc_id,
+                principals=sorted(readers),
+                why=why,
+                next_principals=sorted(next_readers[doc_id]) if next_readers[doc_id] != readers else None,
+            )
+            for source in names
+            if not globs or any(fnmatchcase(source, glob) for glob in globs)
+            if principals is None or rights.allows(doc_id, principals)
+        ]
+    rows.sort(key=lambda row: row.source)
+    return AccessReport(corpus=workspace.corpus.name, at=current.at, by=current.by, documents=len(sources), sources=rows)
+
+
+def current_sources(store: ObjectStore) -> dict[str, list[str]]:
+    """Return the sources of each document of any kept version: those of the newest version that has it."""
+    sources: dict[str, list[str]] = {}
+    for version in reversed(store.folders("versions")):
+        fates = unless_damaged(partial(read_fates, store, version))
+        if fates is None:
+            continue
+        indexed = fates.filter(pc.equal(fates.column("status"), pa.scalar(str(Status.INDEXED))))
+        of_version: dict[str, list[str]] = {}
+        for doc_id, source in zip(*(indexed.column(name).to_pylist() for name in ("doc_id", "source")), strict=True):
+            of_version.setdefault(str(doc_id), []).append(str(source))
+        sources = of_version | sources
+    return sources
 
 
 def _current(store: ObjectStore) -> tuple[CurrentRights, str] | None:

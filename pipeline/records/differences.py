@@ -12,7 +12,8 @@ from backends.stores.objects import read_model, read_table, unless_damaged
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.evidence import placement_parts, read_columns
+from pipeline.records.columns import read_columns
+from pipeline.records.evidence import placement_parts
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.manifests import named_manifest, readable_manifest
 from pipeline.records.publication import resolve_version

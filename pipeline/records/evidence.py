@@ -18,7 +18,6 @@ from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.filters import Modality
 from schemas.ids import version_file
-from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 
 FILES_SAMPLED, ROWS_SAMPLED = 10, 50
@@ -67,22 +66,6 @@ def placement_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
 def read_placements(store: ObjectStore, version: str) -> pa.Table:
     """Return a version's placements as one table."""
     return pa.concat_tables([PLACEMENTS.empty_table(), *placement_parts(store, version)])
-
-
-_COLUMNS = "columns.parquet"
-
-
-def write_columns(store: ObjectStore, version: str, columns: pa.Table) -> None:
-    """Write what an index's rows have by their document beside what they are made of: ``doc_id``, then a column each."""
-    store.replace(version_file(version, _COLUMNS), to_parquet(columns.sort_by("doc_id").combine_chunks()))
-
-
-def read_columns(store: ObjectStore, version: str) -> pa.Table | None:
-    """Return what ``write_columns`` wrote for a version; None where its rows have no such columns."""
-    try:
-        return read_table(store, version_file(version, _COLUMNS))
-    except FileNotFoundError:
-        return None
 
 
 class DocumentRows:

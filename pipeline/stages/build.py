@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from backends.stores.objects import attempt
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import SpaceVectors, derive, fill, holds, is_forwarded, open_vectors, read_back
+from pipeline.records.columns import read_columns, write_columns
 from pipeline.records.differences import Difference, difference
-from pipeline.records.evidence import evidence_parts, evidence_sample, read_columns
+from pipeline.records.evidence import evidence_parts, evidence_sample
 from pipeline.records.manifests import (
     check_index_files,
     linked_index_files,
@@ -45,6 +46,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     """
     started = time.monotonic()
     store = workspace.store
+    write_columns(workspace, version)
     counted = counts_of(read_notes(store, version, [Stage.ASSEMBLE])[Stage.ASSEMBLE])
     spaces, rows = open_vectors(store, workspace.spaces), counted.rows
     row_count, error = attempt(lambda: _bring_forward(workspace, version, counted, spaces))

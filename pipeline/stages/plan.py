@@ -12,8 +12,10 @@ from pipeline.corpus.answers import check_answers
 from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.metric_gates import metric_gates
 from pipeline.corpus.presets import check_default_preset, default_preset
+from pipeline.corpus.statements import Statements
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import ENGINE_GATES, holds
+from pipeline.records.columns import are_rights_outdated
 from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls, expected_embeddings, expected_gpu_work, per_byte
 from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
@@ -75,6 +77,8 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     if not listed:
         _explain_empty_source(workspace, live, ledger)
     _check_settings(workspace)
+    if corpus.access is not None:
+        Statements(workspace).access([file.source for file in listed])
     comparison = compare(
         listed,
         ledger,
@@ -98,6 +102,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     # Indexed documents without a parse result: theirs was damaged and deleted.
     was_discarded = to_parse.keys() & {row.doc_id for row in ledger if row.status is Status.INDEXED}
     # A retry or a second reading may end differently, so an earlier version of the same inputs doesn't count.
+    rebuild |= live is not None and are_rights_outdated(workspace, live.version)
     existing_version = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
     parent = readable_manifest(store, live.version) if live else None
     summary = _summary(workspace, live, ledger, comparison, to_parse, parent, is_new=existing_version is None)

@@ -19,8 +19,9 @@ from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
 from pipeline.records.cache import spent_on_replies
 from pipeline.records.collection import fill, open_vectors
+from pipeline.records.columns import read_columns
 from pipeline.records.descriptions import add_spent, read_spent
-from pipeline.records.evidence import evidence_parts, read_columns, read_placements
+from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.lease import alone
 from pipeline.records.ledger import (
     Forgotten,

@@ -11,7 +11,8 @@ from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import fill, open_vectors, read_back
-from pipeline.records.evidence import evidence_parts, evidence_sample, read_columns
+from pipeline.records.columns import read_columns
+from pipeline.records.evidence import evidence_parts, evidence_sample
 from pipeline.records.lease import alone
 from pipeline.records.manifests import FILE, manifest_name, named_manifest, read_manifest, write_inventory
 from pipeline.records.publication import read_pointer, resolve_version

@@ -13,6 +13,15 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from schemas.base import Address, Location, Section, Share, Source, Text, Variable, Weight, Workers
+from schemas.corpus.documents import (
+    RESERVED,
+    TITLE,
+    AccessOptions,
+    FieldName,
+    MetadataOptions,
+    OwnField,
+    Supersedes,
+)
 from schemas.corpus.models import CaptionOptions, EmbeddingOptions, ModelCaptioner, ModelConfig, PoolOptions, ScorerConfig
 from schemas.corpus.operations import BudgetOptions, GateOptions, OperationOptions, RayOptions, RetentionOptions, Spend
 from schemas.ids import CORPUS_NAME
@@ -235,6 +244,16 @@ class Corpus(Section):
         description="Types of documents by a glob of their sources, such as manuals/*: manual; the first that fits. Searches "
         "can be narrowed by type, and experiments give their results by type.",
     )
+    access: AccessOptions | None = Field(
+        None, description="Who may read which document; without it, who may search the corpus may read all of it."
+    )
+    fields: dict[FieldName, OwnField] = Field(
+        {}, description="Fields of your own, by name: facts of each document, such as its product or revision."
+    )
+    metadata: MetadataOptions = MetadataOptions()
+    supersedes: Supersedes | None = Field(
+        None, description="Which revision replaces which; searches leave replaced documents out unless asked for."
+    )
     parse: ParseOptions = ParseOptions()
     tags: TagOptions = TagOptions()
     captions: CaptionOptions = CaptionOptions()
@@ -275,6 +294,21 @@ class Corpus(Section):
             kind for glob, kind in self.doc_types.items() if any(fnmatchcase(source, glob) for source in source_names)
         )
         return next(fitting, None)
+
+    @model_validator(mode="after")
+    def _known_fields(self) -> "Corpus":
+        if reserved := sorted(set(RESERVED).intersection(self.fields)):
+            raise ValueError(f"fields: {reserved[0]} is the name of something else; choose another")
+        named = [("metadata.path", name) for name in self.metadata.path_fields]
+        if self.supersedes is not None:
+            named += [("supersedes.by", name) for name in self.supersedes.by if name != TITLE]
+            newest = self.fields.get(self.supersedes.newest)
+            if newest is None or newest.type not in ("number", "date"):
+                raise ValueError(f"supersedes.newest: {self.supersedes.newest} is no number or date of 'fields'")
+        for key, name in named:
+            if name not in self.fields:
+                raise ValueError(f"{key}: there is no field {name}; known here: {', '.join(self.fields) or 'none'}")
+        return self
 
     @field_validator("name")
     @classmethod

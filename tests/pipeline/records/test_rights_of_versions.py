@@ -15,8 +15,9 @@ from schemas.filters import NO_FILTERS, ReaderFilters
 from tests.manuals import write_manual
 
 
-def seen(workspace: Workspace, version: str, *mine: str) -> set[str]:
+def seen(workspace: Workspace, version: str | None, *mine: str) -> set[str]:
     """Return the sources whose rows a reader finds, by the index alone."""
+    assert version is not None
     sources = indexed_sources(read_ledger(workspace.store, version))
     now = read_rights(workspace.store, read_current(workspace.store).digest)
     allowed = now.seen_by(frozenset(mine), rights_of_rows(workspace.store, version), sources)
@@ -70,7 +71,7 @@ def test_one_changed_right_waits_for_a_build_and_more_than_a_tenth_don_t(corpus_
     assert "more1.pdf" not in seen(workspace, first.version)
     write_manual(pdfs / "drill.pdf", "Drill", seed=9)
     derived = refresh(open_workspace(str(corpus_file)))
-    rows = rights_of_rows(workspace.store, derived.version)
+    rows = rights_of_rows(workspace.store, str(derived.version))
     assert rows is not None
     assert rows.changed_since(read_rights(workspace.store, read_current(workspace.store).digest)) == []
     assert "more1.pdf" not in seen(workspace, derived.version)

@@ -33,6 +33,7 @@ from query_service.requests import (
     file_response,
 )
 from query_service.stream import as_json
+from schemas.documents import Role
 from schemas.errors import RequestError
 from schemas.evidence import Hit, SearchResult, SimilarFigures
 from schemas.filters import MAX_PAGE, MOST_GLOBS, Modality
@@ -73,6 +74,10 @@ Globs = Annotated[
 Contains = Annotated[str, Query(max_length=200, description="Part of a text, in any case.")]
 OnPage = Annotated[int | None, Query(ge=1, le=MAX_PAGE, description="What stands on a page, counted from 1.")]
 Kinds = Annotated[list[Modality] | None, Query(max_length=len(Modality), description="May be repeated. All by default.")]
+Roles = Annotated[
+    list[Role] | None,
+    Query(max_length=len(Role), description="May be repeated. By default content and icons, the roles that have tags."),
+]
 Sort = Literal["source", "title", "date", "pages", "size", "rows", "-source", "-title", "-date", "-pages", "-size", "-rows"]
 
 
@@ -211,7 +216,9 @@ def _linked(item: Any, corpus: str, version: str, doc_id: str = "") -> Any:
             links |= {name: at(table, format=name) for name in ("csv", "html")}
         case FigureSummary():
             figure = f"{base}/figures/{item.figure_id}"
-            links |= {"image": at(figure), "context": at(f"{figure}/context"), "similar": at(f"{figure}/similar")}
+            links["image"] = at(figure)
+            if item.number:
+                links |= {"context": at(f"{figure}/context"), "similar": at(f"{figure}/similar")}
             if isinstance(item, FigureContext):
                 update |= {
                     side: [_linked(row, corpus, version) for row in getattr(item, side)] for side in ("before", "after")
@@ -290,9 +297,13 @@ async def document_tables(corpus: Corpus, doc_id: DocumentId, part: Part, page: 
 
 
 @router.get("/documents/{doc_id}/figures", response_model=Listing[FigureSummary])
-async def document_figures(corpus: Corpus, doc_id: DocumentId, part: Part, page: OnPage = None) -> Response:
+async def document_figures(
+    corpus: Corpus, doc_id: DocumentId, part: Part, page: OnPage = None, role: Roles = None
+) -> Response:
     """The figures of a document, each where it is placed."""
-    return await part.reply(lambda opened, list_part: opened.contents.figures(list_part, doc_id, page=page))
+    return await part.reply(
+        lambda opened, list_part: opened.contents.figures(list_part, doc_id, page=page, roles=role or ())
+    )
 
 
 @router.get("/rows", response_model=Listing[BrowsedRow])
@@ -372,10 +383,14 @@ def _csv(lines: Sequence[Sequence[str]]) -> str:
 
 
 @router.get("/figures", response_model=Listing[FigureSummary])
-async def figures(corpus: Corpus, part: Part, source: Globs = None, contains: Contains = "") -> Response:
+async def figures(
+    corpus: Corpus, part: Part, source: Globs = None, contains: Contains = "", role: Roles = None
+) -> Response:
     """The figures of all documents, each where it is placed; ``contains`` is part of a caption."""
     return await part.reply(
-        lambda opened, list_part: opened.contents.figures(list_part, sources=source or (), contains=contains)
+        lambda opened, list_part: opened.contents.figures(
+            list_part, sources=source or (), contains=contains, roles=role or ()
+        )
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Generic, Literal, NamedTuple, TypeVar
 from pydantic import AliasChoices, Field
 
 from schemas.base import Frozen
-from schemas.documents import CellSpan, FoundBy, Furniture
+from schemas.documents import CellSpan, FoundBy, Furniture, Role
 from schemas.errors import Failure
 from schemas.evidence import CellSpans, CitedFigure, CitedRegion, Links
 from schemas.filters import Modality
@@ -173,7 +173,8 @@ class FigureSummary(Frozen):
     """A figure where it is placed; the same pixels may be placed more than once."""
 
     figure_id: str
-    number: str = Field(description="The number of its tag.")
+    role: Role
+    number: str | None = Field(description="The number of its tag, which content and icons have.")
     caption: str
     doc_id: str
     source: str

@@ -21,6 +21,7 @@ from backends.stores.objects import read_part
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.evidence import evidence_parts, row_files, rows_at
 from pipeline.records.ledger import read_ledger
+from schemas.documents import Role
 from schemas.errors import NotFoundError
 from schemas.evidence import EVIDENCE
 from schemas.filters import Modality
@@ -222,13 +223,22 @@ class Contents:
         page: int | None = None,
         sources: Sequence[str] = (),
         contains: str = "",
+        roles: Sequence[Role] = (),
     ) -> Listing[FigureSummary]:
-        """Return the figures that have a tag, by document and page; ``contains`` is part of the caption, in any case.
+        """Return figures by document and page.
 
-        Other arguments and errors are those of ``rows``.
+        Args:
+            part: As of ``rows``, like the arguments and errors that aren't named here.
+            doc_id: The document.
+            page: Its page.
+            sources: Globs.
+            contains: Part of the caption, in any case.
+            roles: One of which the placement has; without any, those that have a tag.
         """
-        table = self._opened.tagged_figures
+        table = self._opened.placed_figures if roles else self._opened.tagged_figures
         mask = np.ones(table.num_rows, bool)
+        if roles:
+            mask &= pc.is_in(table.column("role"), pa.array(roles, pa.string())).to_numpy()
         if doc_id is not None:
             self._opened.require(doc_id)
             mask &= pc.equal(table.column("doc_id"), pa.scalar(doc_id)).to_numpy()

@@ -285,7 +285,7 @@ class OpenVersion:
 
     def require_figure(self, figure_id: str) -> None:
         """Raise ``NotFoundError`` where the version has no such figure or page picture, even if the store does."""
-        tables = [self._figures, *([self._page_rows] if self.has_pages else [])]
+        tables = [self.placed_figures, *([self._page_rows] if self.has_pages else [])]
         if all(pc.index(table.column("figure_id"), pa.scalar(figure_id)).as_py() < 0 for table in tables):
             raise NotFoundError(f"{self.name} has no figure {figure_id}")
 
@@ -300,16 +300,16 @@ class OpenVersion:
         return max(self.pages.values(), default=0)
 
     @functools.cached_property
-    def _figures(self) -> pa.Table:
-        """The placements that have pixels."""
-        columns = ["doc_id", "page", "order", "bbox", "figure_id", "number", "tag", "caption", "width", "height"]
+    def placed_figures(self) -> pa.Table:
+        """The placements that have pixels, by document and order."""
+        columns = ["doc_id", "page", "order", "bbox", "role", "figure_id", "number", "tag", "caption", "width", "height"]
         table = read_placements(self.workspace.store, self.version).select(columns)
         return table.filter(pc.is_valid(table.column("figure_id")))
 
     @functools.cached_property
     def tagged_figures(self) -> pa.Table:
         """The placements that have a tag, by document and order."""
-        return self._figures.filter(pc.is_valid(self._figures.column("number"))).combine_chunks()
+        return self.placed_figures.filter(pc.is_valid(self.placed_figures.column("number"))).combine_chunks()
 
     @functools.cached_property
     def document_rows(self) -> DocumentRows:

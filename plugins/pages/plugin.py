@@ -5,7 +5,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
-from plugins.pages import corpus, figures, overview, runs
+from plugins.pages import corpus, overview, pictures, runs
 from plugins.pages.rendering import WEB, render
 from schemas.errors import BadInputError, InsetError, RequestError, UserError
 
@@ -13,7 +13,7 @@ _ICON = "inset/static/icon.svg"
 _ICON_DARK = "inset/static/icon_dark.svg"
 
 
-ROUTERS = (overview.router, corpus.router, runs.router, figures.router)
+ROUTERS = (overview.router, corpus.router, runs.router, pictures.router)
 
 
 def create_app() -> FastAPI:

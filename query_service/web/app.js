@@ -20,7 +20,7 @@ const PREVIEW_PX = 144;
 
 const NARROWED = Object.fromEntries(FILTERS.map(({ name, several }) => [name, several ? [] : ""]));
 const FIELDS = FILTERS.filter(({ label }) => label);
-const BROWSED = { browse: "", doc: "", contains: "", sort: "" };
+const BROWSED = { browse: "", doc: "", contains: "", sort: "", role: "" };
 const state = { ...BROWSED, corpus: "", q: "", preset: "", answer: "", modality: "", group: "", sentences: false, compare: "", ...NARROWED, version: "", k: FEW };
 // An address can't hold a picture: the history holds its number, and pictures last as long as the page.
 const pictures = new Map();
@@ -187,7 +187,7 @@ function openBrowse() {
   document.body.dataset.view = "browse";
   say("", "evidence");
   entitle();
-  return browse({ corpus: state.corpus, version: state.version }, { tab: state.browse, doc: state.doc, contains: state.contains, sort: state.sort }, { to, say });
+  return browse({ corpus: state.corpus, version: state.version }, { tab: state.browse, doc: state.doc, contains: state.contains, sort: state.sort, role: state.role }, { to, say });
 }
 
 // A link to another state of the page, which a click draws here.
@@ -853,7 +853,7 @@ $("browse-link").addEventListener("click", (event) => {
   show();
 });
 const narrowList = () => {
-  Object.assign(state, { contains: $("browse-contains").value.trim(), sort: $("browse-sort").value });
+  Object.assign(state, { contains: $("browse-contains").value.trim(), sort: $("browse-sort").value, role: $("browse-role").value });
   writeAddress(true);
   openBrowse();
 };

@@ -16,7 +16,7 @@ export const stop = () => running?.abort();
 
 // of is { corpus, version }, version "" for the live one; doc is "" for all documents. to makes a link to another state of the page.
 // All documents together have no outline, one document has no list of documents: the first tab is shown instead.
-export async function browse(of, { tab: wanted, doc, contains, sort }, { to, say }) {
+export async function browse(of, { tab: wanted, doc, contains, sort, role }, { to, say }) {
   const tabs = doc ? OF_ONE : OF_ALL;
   const tab = tabs.some(([name]) => name === wanted) ? wanted : tabs[0][0];
   stop();
@@ -24,10 +24,13 @@ export async function browse(of, { tab: wanted, doc, contains, sort }, { to, say
   running = turn;
   const versioned = of.version ? { version: of.version } : {};
   const narrowed = !doc && tab in NARROWED_BY;
-  $("browse-narrow").hidden = !narrowed;
+  $("browse-narrow").hidden = !narrowed && tab !== "figures";
+  $("browse-contains").parentElement.hidden = !narrowed;
   $("browse-contains").value = contains;
   $("browse-sort").hidden = doc || tab !== "documents";
   $("browse-sort").value = sort;
+  $("browse-role").hidden = tab !== "figures";
+  $("browse-role").value = role;
   $("browse-tabs").replaceChildren(...tabs.map(([name, label]) =>
     el("li", {}, to(label, { browse: name }, name === tab))));
   $("browse-all").replaceChildren(...(doc ? [to("All documents", { browse: "documents", doc: "" })] : []));
@@ -38,6 +41,7 @@ export async function browse(of, { tab: wanted, doc, contains, sort }, { to, say
   const path = doc ? `documents/${encodeURIComponent(doc)}/${tab}` : tab;
   const asked = {
     ...versioned, ...(narrowed && contains ? { [NARROWED_BY[tab]]: contains } : {}), ...(tab === "documents" && sort ? { sort } : {}),
+    ...(tab === "figures" && role ? { role } : {}),
   };
   try {
     await title(of, doc, turn);
@@ -127,7 +131,7 @@ const figures = {
       el("button", {
         type: "button", class: "picture", title: "Enlarge", "aria-haspopup": "dialog", "aria-label": `Enlarge: ${(found.caption || "figure").slice(0, 200)}, ${where}`,
         onclick: () => viewer.openFigure({
-          ...of, figureId: found.figure_id, caption: found.caption, tag: `<image:${found.number}.png>`, places: [{ label: pageName(found.page), place }],
+          ...of, figureId: found.figure_id, caption: found.caption, tag: found.number ? `<image:${found.number}.png>` : "", places: [{ label: pageName(found.page), place }],
         }),
       }, image(found.figure_id, found.caption || "Figure without a caption", of)),
       el("p", { class: "about" }, found.caption), el("p", { class: "about" }, where));

@@ -27,6 +27,7 @@ OUTLINE = [
 FIGURES = [
     {
         "figure_id": figure_id,
+        "role": "content",
         "number": "12345678",
         "caption": caption,
         "doc_id": DOC_ID,
@@ -81,7 +82,9 @@ class FakeBrowse:
         self.asked.append((contains, sort, version))
         return _listed([DOCUMENT] if contains != "nothing" else [])
 
-    def _figures(self, cursor: str | None = None) -> dict[str, Any]:
+    def _figures(self, cursor: str | None = None, role: str | None = None) -> dict[str, Any]:
+        if role:
+            return _listed([FIGURES[1] | {"role": role, "number": None}])
         place = int(cursor or 0)
         following = str(place + 1) if place + 1 < len(FIGURES) else None
         return {**_listed(FIGURES), "items": FIGURES[place : place + 1], "next": following}

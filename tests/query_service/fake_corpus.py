@@ -25,6 +25,7 @@ from schemas.answers import (
     TablePart,
     TextPart,
 )
+from schemas.documents import Role
 from schemas.errors import (
     BadInputError,
     FailureCode,
@@ -164,6 +165,7 @@ class FakeContents(Contents):
     def context(self, part: ListPart, figure_id: str, *, around: int = 2) -> Listing[FigureContext]:
         placement = FigureContext(
             **HIT.figures[0].model_dump(),
+            role=Role.CONTENT,
             doc_id=DOC_ID,
             source=HIT.source,
             width=10,

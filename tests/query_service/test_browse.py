@@ -19,6 +19,7 @@ from pipeline.run import refresh
 from query_service.access import Access
 from query_service.app import create_app
 from query_service.keys import Key, KeyFile, digest, key_line
+from schemas.documents import TAGGED, Role
 from schemas.filters import Modality
 from schemas.reports import ListPart
 from tests.manuals import write_manual
@@ -139,6 +140,20 @@ class TestParts:
             assert placed["row"]["figure_id"] == figure["figure_id"]
             assert placed["before"] == rows[max(0, place - 1) : place]
             assert placed["after"] == rows[place + 1 : place + 2]
+
+    def test_figures_are_listed_by_role(self, client: TestClient) -> None:
+        tagged = _all(client, "/figures")
+        figures_by_role = {role: _all(client, "/figures", role=role) for role in Role}
+        assert {figure["role"] for figure in tagged} <= TAGGED
+        assert figures_by_role[Role.CONTENT] == [figure for figure in tagged if figure["role"] == Role.CONTENT]
+        assert _all(client, "/figures", role=["content", "icon"]) == tagged
+        for role, figures in figures_by_role.items():
+            assert {figure["role"] for figure in figures} <= {role}
+            assert all((figure["number"] is None) == (role not in TAGGED) for figure in figures)
+        doc_id = tagged[0]["doc_id"]
+        of_document = _all(client, f"/documents/{doc_id}/figures", role="content")
+        assert of_document == [figure for figure in figures_by_role[Role.CONTENT] if figure["doc_id"] == doc_id]
+        assert client.get(f"{BASE}/figures", params={"role": "portrait"}).status_code == 422
 
     def test_every_link_leads_somewhere(self, client: TestClient) -> None:
         lists = ["/documents", "/rows", "/tables", "/figures"]

@@ -84,6 +84,13 @@ def test_figures_are_a_contact_sheet_and_each_leads_to_its_page(doc: str, corpus
         assert browser.run(STATUS) == "2 figures."
         shown = browser.run("[...document.querySelectorAll('.contacts img')].map((each) => each.getAttribute('src'))")
         assert shown == [f"v1/corpora/pumps/figures/{each}?version={LIVE}" for each in (FIGURE_ID, OTHER_ID)]
+        browser.run("document.querySelector('#browse-role').value = 'decorative'")
+        browser.run("document.querySelector('#browse-narrow').requestSubmit()")
+        browser.settled()
+        assert browser.run(STATUS) == "1 figure."
+        assert browser.run("new URLSearchParams(location.search).get('role')") == "decorative"
+        browser.run("history.back()")
+        browser.until("document.querySelector('.contacts img')?.alt === 'The <i>valve</i>'")
         browser.click(".contacts .picture")
         browser.settled()
         assert _texts(browser, "#lightbox-caption") == ["The <i>valve</i>"]

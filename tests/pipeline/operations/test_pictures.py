@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pipeline.operations.figures import THUMBNAIL, figure_picture, page_picture, thumbnail
+from pipeline.operations.pictures import THUMBNAIL, figure_picture, page_picture, thumbnail
 from pipeline.records.ledger import write_ledger
 from schemas.errors import BadInputError, DamagedError, FailureCode, NotFoundError
 from schemas.ids import document_file, figure_file, sha256

@@ -11,7 +11,7 @@ import pytest
 from tests.airflow_server import Airflow, fetch, running
 from tests.browser import CHROMIUM, Browser
 from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
-from tests.pipeline.operations.sheets import failure, placement, write_pixels, write_quarantine, write_sheet
+from tests.pipeline.operations.sheets import failure, write_quarantine
 from tests.pipeline.operations.test_runs import write_planned
 
 pytestmark = [
@@ -33,7 +33,6 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     write_planned(store, 4, run_id="airflow:begun")
     winches = write_corpus(folder, "winches", versions=1)
     write_quarantine(winches, version_name(0), [failure("winch.pdf", page=2)])
-    write_sheet(winches, version_name(0), [placement(1, 0, figure_id=write_pixels(winches))])
     with running(folder, prefix="/team/airflow") as made:
         yield made
 
@@ -180,17 +179,14 @@ def _section(browser: Browser, title: str) -> None:
     browser.until(f"{FRAME}.querySelector('.sections a[aria-current]').textContent === '{title}'")
 
 
-def test_a_figure_is_enlarged_and_a_page_that_cannot_be_drawn_says_why(airflow: Airflow, browser: Browser) -> None:
+def test_a_page_that_cannot_be_drawn_says_why(airflow: Airflow, browser: Browser) -> None:
     browser.open(f"{airflow.address}/dags/refresh_winches/plugin/inset_corpus")
-    _section(browser, "Figures")
-    assert browser.until(f"{FRAME}.querySelector('.sheet img').naturalWidth") == 240
-    browser.run(f"{FRAME}.querySelector('.sheet .picture').click()")
+    _section(browser, "Quarantine")
+    browser.run(f"{FRAME}.querySelector('tbody .link').click()")
     opened = f"{FRAME}.querySelector('#zoom[open]')"
-    assert browser.until(f"{opened}.querySelector('img').naturalWidth") == 600
+    assert "neither the store nor the last refresh" in browser.until(f"{opened}.querySelector('.unseen').textContent")
     browser.run(f"{opened}.querySelector('[data-close]').click()")
     browser.until(f"!{opened}")
-    browser.run(f"{FRAME}.querySelector('.sheet .link').click()")
-    assert "no longer in the source" in browser.until(f"{opened}.querySelector('.unseen').textContent")
     browser.complaints.clear()  # of the reply's status
 
 

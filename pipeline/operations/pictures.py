@@ -1,0 +1,103 @@
+"""Pictures of figures and of pages, as the pages in Airflow show them."""
+
+import functools
+import io
+from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backends.models.pictures import fit
+from pipeline.corpus.workspace import open_workspace
+from pipeline.records.ledger import read_fates
+from pipeline.records.manifests import last_manifest
+from schemas.errors import NotFoundError, UserError
+from schemas.ids import document_file, figure_file
+from schemas.ports import ObjectStore
+from workers.draw_pages import Drawing, PageDrawer
+
+THUMBNAIL = 240
+"""Longer side of a thumbnail, in pixels."""
+_THUMBNAILS = 1_000  # some 8 kB each
+
+Box = tuple[float, float, float, float]
+"""x0, y0, x1, y1 in PDF points from the top left."""
+
+
+def figure_picture(store: ObjectStore, figure_id: str, side: int) -> bytes:
+    """Return a stored figure as WebP, its longer side at most ``side`` pixels.
+
+    Args:
+        store: The corpus's store.
+        figure_id: The figure.
+        side: In pixels.
+
+    Raises:
+        NotFoundError: The store has no such figure.
+        TransientError: It isn't what was written.
+    """
+    try:
+        stored = store.get(figure_file(figure_id))
+    except FileNotFoundError as error:
+        raise NotFoundError(f"the store has no figure {figure_id}") from error
+    webp = io.BytesIO()
+    fit(stored, side).save(webp, "WEBP", quality=80, method=0)
+    return webp.getvalue()
+
+
+def thumbnail(store: ObjectStore, figure_id: str) -> bytes:
+    """Return a stored figure as ``figure_picture`` does, in the size of a thumbnail; the last ones are cached."""
+    return _thumbnail(cast(Hashable, store), figure_id)
+
+
+@functools.lru_cache(maxsize=_THUMBNAILS)
+def _thumbnail(store: ObjectStore, figure_id: str) -> bytes:
+    return figure_picture(store, figure_id, THUMBNAIL)
+
+
+def page_picture(file: str, doc_id: str, page: int, *, dpi: int, boxes: Sequence[Box] = ()) -> "Future[bytes]":
+    """Return the future PNG of a page of a document, drawn in a child process; ``boxes`` are highlighted.
+
+    The document is in the store, or in quarantine after the last refresh: then it may be in the source only. Errors are those of
+    ``PageDrawer.draw``.
+
+    Args:
+        file: The corpus file.
+        doc_id: The document.
+        page: From 1.
+        dpi: Resolution.
+        boxes: In points.
+
+    Raises:
+        NotFoundError: Neither has it.
+        TransientError: Too many pages are waiting.
+    """
+    workspace = open_workspace(file)
+    try:
+        passwords = tuple(workspace.passwords())
+    except UserError:  # not set here: pages of encrypted documents then say so
+        passwords = ()
+    drawing = Drawing(workspace.store.root, document_file(doc_id), page, dpi, tuple(boxes), passwords=passwords)
+    if not workspace.store.exists(drawing.name):
+        source = _source_of(workspace.store, doc_id)
+        drawing = replace(drawing, store_address=workspace.corpus.source, name=source, digest=doc_id)
+    return _drawer().draw(drawing)
+
+
+def _source_of(store: ObjectStore, doc_id: str) -> str:
+    """Return where the last refresh found a document."""
+    last = last_manifest(store)
+    if last is not None:
+        fates = read_fates(store, last.version)
+        document_fates = fates.filter(pc.equal(fates.column("doc_id"), pa.scalar(doc_id)))
+        if document_fates.num_rows:
+            return str(document_fates.column("source")[0].as_py())
+    raise NotFoundError(f"neither the store nor the last refresh has a document {doc_id}")
+
+
+@functools.cache
+def _drawer() -> PageDrawer:
+    return PageDrawer()

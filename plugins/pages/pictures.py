@@ -1,0 +1,51 @@
+"""The pictures that pages show: figures, and pages of documents."""
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from pipeline.operations.health import store_of
+from pipeline.operations.pictures import figure_picture, page_picture, thumbnail
+from plugins.pages.access import ReadsDag
+from plugins.pages.corpus import whole_corpus_of
+from plugins.pages.rendering import HEADERS
+
+LARGE = 1200
+"""Longer side of an enlarged figure, in pixels."""
+
+Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+BoxText = Annotated[str, Query(pattern=r"^-?\d{1,6}(\.\d+)?(,-?\d{1,6}(\.\d+)?){3}$", max_length=80)]
+
+# Names are digests of what they name.
+_HEADERS = {**HEADERS, "Cache-Control": "private, max-age=86400, immutable"}
+
+router = APIRouter(prefix="/dags/{dag_id}", dependencies=[ReadsDag])
+
+
+@router.get("/pictures/figures/{figure_id}.webp")
+def figure(dag_id: str, figure_id: Digest, large: bool = False) -> Response:
+    """Return a figure as a thumbnail, or ``large``."""
+    store = store_of(whole_corpus_of(dag_id))
+    picture = figure_picture(store, figure_id, LARGE) if large else thumbnail(store, figure_id)
+    return Response(picture, media_type="image/webp", headers=_HEADERS)
+
+
+@router.get("/pictures/pages/{doc_id}/{page}.png")
+async def page(
+    dag_id: str,
+    doc_id: Digest,
+    page: Annotated[int, Path(ge=1, le=100_000)],
+    dpi: Annotated[int, Query(ge=18, le=150)] = 90,
+    box: BoxText | None = None,
+) -> Response:
+    """Return a page of a document, drawn in a child process with limits; a ``box``, in points, is highlighted."""
+    file = str((await run_in_threadpool(whole_corpus_of, dag_id)).file)
+    boxes = []
+    if box is not None:
+        x0, y0, x1, y1 = map(float, box.split(","))
+        boxes = [(x0, y0, x1, y1)]
+    drawing = await run_in_threadpool(page_picture, file, doc_id, page, dpi=dpi, boxes=boxes)
+    return Response(await asyncio.wrap_future(drawing), media_type="image/png", headers=_HEADERS)

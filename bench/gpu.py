@@ -12,7 +12,6 @@ captions, on the GPU; and with tiny models on the GPU and on the CPU, whose rows
 
 import contextlib
 import gc
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -28,7 +27,7 @@ import yaml
 
 from backends.models.clip import Clip
 from backends.models.late_interaction import LateInteraction
-from backends.models.local_model import LocalModel, VllmModel
+from backends.models.local_model import LocalModel
 from backends.models.sentence_transformer import open_sentence_transformer
 from bench.table import parser_of, rewrite
 from pipeline.corpus.workspace import open_workspace
@@ -198,10 +197,10 @@ def jobs(*, tiny: bool) -> Iterator[Job]:
     def vlm(sizes: Mapping[str, Any]) -> Callable[[Path], Path]:
         return lambda folder: tiny_vlm.write(folder, **({} if tiny else sizes))
 
-    def writes(batches: Sequence[int], *, by_vllm: bool = False) -> dict[str, Any]:
+    def writes(batches: Sequence[int]) -> dict[str, Any]:
         def load(folder: Path, batch: int) -> Work:
             captioner = ModelCaptioner(kind="local", model=str(folder), revision="1", max_tokens=4 if tiny else TOKENS)
-            model = (VllmModel if by_vllm else LocalModel)("captions.models.vlm", captioner, batch)
+            model = LocalModel("captions.models.vlm", captioner, batch)
             return lambda requests: [*model.replies(requests)]
 
         return {"load": load, "inputs": asked, "batches": batches, "tokens": TOKENS}
@@ -214,8 +213,6 @@ def jobs(*, tiny: bool) -> Iterator[Job]:
     yield Job("Qwen2.5-VL 3B, transformers", "figures", vlm(VLM_3B), **writes((1, 2) if tiny else (64, 128)))
     yield Job("ColQwen2-v1, bfloat16", write=late, load=_late, batches=few, **sees)
     yield Job("Qwen3-Embedding 4B", write=text(QWEN3_4B), **reads)
-    if importlib.util.find_spec("vllm") is not None:
-        yield Job("Qwen2.5-VL 3B, vLLM", "figures", vlm(VLM_3B), **writes((16,), by_vllm=True))
     yield Job("Qwen2.5-VL 7B, transformers", "figures", vlm(VLM_7B), **writes((1,) if tiny else (64,)))
 
 
@@ -284,11 +281,9 @@ def measure(job: Job, folder: Path, batch: int) -> Measured:
     on_gpu = torch.cuda.is_available()
     work = job.load(folder, batch)
     few = job.inputs[: min(2, len(job.inputs))]
-    flops: float | None = None
-    if "vLLM" not in job.model:  # its kernels are counted by nobody
-        with FlopCounterMode(display=False) as counter:
-            work(few)
-        flops = counter.get_total_flops() / len(few)
+    with FlopCounterMode(display=False) as counter:
+        work(few)
+    flops = counter.get_total_flops() / len(few)
     inputs = job.inputs[: 4 * batch]
     work(inputs[:batch])  # kernels are chosen at the first call of a shape
     if on_gpu:

@@ -67,8 +67,7 @@ def caption(
     if not options.kind.is_at_endpoint:
         batches = batched(((item.id, item) for item in requests), options.batch * BATCHES_A_CALL)
         with connected(ray):
-            gpus_per_worker = options.gpus if options.tensor_parallel == 1 else float(options.tensor_parallel)
-            workers, gpus = actors(gpus_per_worker, options.workers, 1)
+            workers, gpus = actors(options.gpus, options.workers, 1)
             arguments = (name, options, store_address, examples)
             yield from run_pool(CaptionerActor, arguments, batches, workers=workers, num_gpus=gpus)
         return

@@ -3,9 +3,6 @@
 Prompts are padded on the left and masked, so at temperature 0 replies don't depend on the batch in float32; in bfloat16 nearly
 equal words may swap. Control tokens in a prompt's text (``<|im_end|>``, a picture's place) are encoded letter by letter, so that
 documents can't inject them.
-
-Split over several GPUs of a node (``tensor_parallel``), models are run by vLLM. It isn't a dependency: it pins torch itself, so
-it is installed on GPU nodes alone. Its replies may differ in nearly equal words, so the card does, too.
 """
 
 import copy
@@ -240,19 +237,11 @@ _Chat = tuple[str, _Messages]
 
 def card(captioner: Asked) -> ModelCard:
     """Return a model's card; nothing needs to be installed."""
-    version = VLLM_VERSION if _is_split(captioner) else SETTINGS_VERSION
-    return ModelCard(name=captioner.model, revision=captioner.revision, settings_version=version)
-
-
-def _is_split(captioner: Asked) -> TypeGuard[ModelCaptioner]:
-    return isinstance(captioner, ModelCaptioner) and captioner.tensor_parallel > 1
+    return ModelCard(name=captioner.model, revision=captioner.revision, settings_version=SETTINGS_VERSION)
 
 
 def model(config_key: str, captioner: Asked) -> Model[LanguageModel]:
-    """Return a generative model of ``transformers`` or vLLM, unloaded; what runs it must be installed at planning already."""
-    if _is_split(captioner):
-        split = captioner
-        return Model(card=lambda: card(split), load=lambda batch: VllmModel(config_key, split, batch))
+    """Return a generative model of ``transformers``, unloaded, which must be installed at planning already."""
     check_extra(f"{config_key}: a local model", "torch", "torch", "torchvision", "transformers")
     return Model(card=lambda: card(captioner), load=lambda batch: LocalModel(config_key, captioner, batch))
 
@@ -309,74 +298,3 @@ def _is_out_of_memory(error: Exception) -> bool:
 
     message = str(error).lower()
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "out of memory" in message or "alloc" in message
-
-
-VLLM_VERSION = "vllm-1"
-"""Raise it with any change below or in ``pictures.py`` that may change replies."""
-
-BATCHES_TOGETHER = 32
-"""Times ``batch`` requests that vLLM gets at once: it schedules them itself, as many as its cache of keys holds."""
-
-
-class VllmModel:
-    """A ``LanguageModel`` of vLLM, of ``batch`` times ``BATCHES_TOGETHER`` requests at once; raises as ``LocalModel`` does."""
-
-    def __init__(self, config_key: str, captioner: ModelCaptioner, batch: int) -> None:
-        try:
-            import vllm
-        except ImportError as error:
-            raise UserError(
-                f"{config_key}: tensor_parallel needs vLLM where the model runs; install it on the GPU nodes, "
-                "or leave the key out"
-            ) from error
-
-        self.name, self.revision = captioner.model, captioner.revision
-        self.usage, self.faults = Usage(), Counter[str]()
-        self._where, self._max_side_px = config_key, captioner.max_side_px
-        self._together = batch * BATCHES_TOGETHER
-        folder = model_files(captioner.model, captioner.revision, config_key)
-        try:
-            self._model: Any = vllm.LLM(
-                model=str(folder), tensor_parallel_size=captioner.tensor_parallel, dtype="bfloat16", seed=0
-            )
-        except Exception as error:
-            why = str(error).strip().partition("\n")[0][:200] or type(error).__name__
-            raise UserError(
-                f"{config_key}: vLLM can't run {captioner.model!r} on {captioner.tensor_parallel} GPUs: {why}"
-            ) from error
-        self._sampling = vllm.SamplingParams(
-            temperature=captioner.temperature, top_p=captioner.top_p, max_tokens=captioner.max_tokens
-        )
-
-    def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Outcome]]:
-        """Yield the outcome of each request."""
-        for together in batched(requests, self._together):
-            chats: list[tuple[str, list[dict[str, Any]]]] = []
-            for request in together:
-                try:
-                    chats.append((request.id, [self._message(message) for message in request.messages]))
-                except BadInputError as error:
-                    yield request.id, error
-            if not chats:
-                continue
-            completions = self._model.chat([messages for _, messages in chats], self._sampling, use_tqdm=False)
-            yield from ((name, self._outcome(completion)) for (name, _), completion in zip(chats, completions, strict=True))
-
-    def stream(self, request: Request, *, stopped: Callable[[], bool] = lambda: False) -> Generator[str | Outcome]:
-        """Yield the whole reply, then the outcome: vLLM's offline engine has no streams."""
-        for _, outcome in self.replies([request]):
-            if isinstance(outcome, Reply):
-                yield outcome.text
-            yield outcome
-
-    def _message(self, message: Message) -> dict[str, Any]:
-        return {"role": message.role, "content": content_parts(message.text, message.pictures, self._max_side_px)}
-
-    def _outcome(self, completion: Any) -> Outcome:
-        (reply,) = completion.outputs
-        used = Usage(1, len(completion.prompt_token_ids), len(reply.token_ids))
-        self.usage.add(used)
-        if not (text := reply.text.strip()):
-            self.faults["empty_answers"] += 1
-            return BadInputError(f"{self._where}: the model answered without a word", FailureCode.MODEL_FAILED)
-        return Reply(text, self.name, 1, used.input_tokens, used.output_tokens, complete=reply.finish_reason == "stop")

@@ -208,7 +208,7 @@ def expected_gpu_work(
     work_by_label: dict[str, GpuWork] = {}
     for label, captioner in workspace.captioners.items():
         options, expected = captioner.options, calls.get(label)
-        uses_gpu = options.tensor_parallel > 1 or (options.gpus != "auto" and options.gpus > 0)
+        uses_gpu = options.gpus != "auto" and options.gpus > 0
         if expected is not None and expected.items and not options.kind.is_at_endpoint and uses_gpu:
             work_by_label[label] = _work(options.model, expected.items, f"{expected.subject}s")
     embeddings = workspace.corpus.embeddings

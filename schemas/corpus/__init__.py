@@ -279,12 +279,6 @@ class Corpus(Section):
         pools += [model for model in (embeddings, embeddings.tables) if model is not None and model.endpoint is None]
         pools += [model for model in (embeddings.image, embeddings.late) if model is not None]
         gpus_and_workers = [(0.0 if pool.gpus == "auto" else pool.gpus, pool.workers or 1) for pool in pools]
-        # A model that is split takes whole GPUs, whatever ``gpus`` is.
-        gpus_and_workers += [
-            (model.tensor_parallel, model.workers or 1)
-            for model in self.captions.models.values()
-            if model.tensor_parallel > 1
-        ]
         return max((math.ceil(gpus * workers) for gpus, workers in gpus_and_workers), default=0)
 
     def doc_type(self, sources: Iterable[str]) -> str | None:

@@ -115,16 +115,11 @@ class ModelCaptioner(GenerativeModel):
     batch: int = Field(8, ge=1, le=1024, description="On Ray: figures at once.")
     workers: Workers | None = Field(None, description="On Ray: actors; default: one a GPU, or one where there is none.")
     gpus: GpuShare = "auto"
-    tensor_parallel: int = Field(
-        1, ge=1, le=64, description="Of local: GPUs of one node over which each actor's model is split, by vLLM; above 1."
-    )
 
     @model_validator(mode="after")
     def _reachable(self) -> "ModelCaptioner":
         if self.kind.is_at_endpoint != (self.endpoint is not None):
             raise ValueError(f"{_AT_ENDPOINTS} need an endpoint, and no other kind has one")
-        if self.tensor_parallel > 1 and (self.kind is not CaptionerKind.LOCAL or self.gpus not in ("auto", 1)):
-            raise ValueError("tensor_parallel splits a local model over whole GPUs: leave out gpus, and use kind: local")
         return self
 
 

@@ -16,13 +16,11 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.job import job_of
 from pipeline.records.notes import read_notes
 from pipeline.run import RefreshRun
-from ray_jobs.caption import Calls, CaptionRequest, caption
 from ray_jobs.cluster import connected
 from ray_jobs.pools import run_pool
 from ray_jobs.submission import JobServer
 from schemas.corpus import Corpus
 from schemas.corpus.operations import RayOptions
-from schemas.errors import UserError
 from schemas.stages import Stage
 from tests import ray_cluster
 from tests.manuals import write_manual
@@ -83,18 +81,6 @@ def test_a_job_embeds_pictures_on_the_gpus_that_its_block_names(cluster: ray_clu
     wait_for(lambda: (state := server.state_of(name)) and state.over, "the job")
     assert read_notes(workspace.store, version)[Stage.ENRICH].counts["structured"] == 3
     assert _vectors(workspace, "image") >= 6
-
-
-def test_a_split_captioner_is_refused_in_one_line_where_vllm_is_not(
-    cluster: ray_cluster.RayCluster, tmp_path: Path
-) -> None:
-    ((name, options),) = Corpus.model_validate({"name": "a", "source": "b"} | FENCED[1]).captions.models.items()
-    two = options.model_copy(update={"tensor_parallel": 2})  # no pretended node has four
-    requests = [CaptionRequest("a", "Describe it.", None)]
-    with pytest.raises(
-        UserError, match=r"vlm: tensor_parallel needs vLLM where the model runs; install it on the GPU nodes"
-    ):
-        list(caption(requests, name, two, str(tmp_path), RayOptions(address=cluster.address), Calls()))
 
 
 @pytest.mark.parametrize("text", [line for line in INLINE if "pip" not in line])

@@ -560,7 +560,6 @@ STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
 PICTURES = "workers.draw_pages:PICTURES_VERSION"
 
 OF_NO_STEP = {
-    "backends.models.local_model:VLLM_VERSION": "goes into the card of a model that runs on GPUs alone, so nothing pins it",
     "backends.stores.document_files:FILES_VERSION": "how a document's file is laid out; it is in the key of a parse",
     "query_service.app:API_VERSION": "goes up with the API, which openapi.json pins",
     "bench.browse:VERSION": "the name of a made-up version",

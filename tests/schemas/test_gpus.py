@@ -14,7 +14,6 @@ IMAGE = {"model": "ViT-B-32", "revision": "1"}
         ({}, 0),
         ({"captions": {"models": {"small": LOCAL}}}, 0),
         ({"captions": {"models": {"small": LOCAL | {"gpus": 1}}}}, 1),
-        ({"captions": {"models": {"large": LOCAL | {"tensor_parallel": 4, "workers": 2}}}}, 8),
         ({"captions": {"models": {"small": LOCAL | {"gpus": 0.5, "workers": 3}}}}, 2),
         (
             {

@@ -85,66 +85,19 @@ def _show_pages(pages: "Sequence[InspectedPage]") -> None:
 
 def export(
     corpus: CorpusArgument,
-    file: Annotated[Path | None, typer.Option("--out", metavar="FILE.parquet", help="The file to write.")] = None,
-    tables: Annotated[
-        Path | None,
+    folder: Annotated[
+        Path,
         typer.Option(
+            "--tables",
             metavar="FOLDER",
-            help="Write the tables instead, a Parquet file each with typed columns, and tables.parquet, which lists them.",
+            help="A new folder for the tables, a Parquet file each, and tables.parquet, which lists them.",
         ),
-    ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="With --tables: CSV in place of Parquet.")] = False,
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="beyond-text: the Parquet of the paper Beyond Text, with a row per image of a page (RGB PNG) and one per page "
-            "without images; columns index, doc_id, doc_title, page_number, text, url, has_image, image_id, image_bytes.",
-        ),
-    ] = "beyond-text",
-    images: Annotated[
-        str,
-        typer.Option(
-            help="paper: the paper's filter (embedded, shorter side over 50 px, over 1024 bytes). none: every figure. "
-            "FILE.drops.parquet lists what is left out, with the reason."
-        ),
-    ] = "paper",
-    unique_texts: Annotated[bool, typer.Option("--unique-texts", help="Write each text once, with all its pages.")] = False,
+    ],
+    csv: Annotated[bool, typer.Option("--csv", help="Write CSV in place of Parquet.")] = False,
     version: VersionOption = None,
     as_json: Json = False,
 ) -> None:
-    """Write the live version's pages and figures to a Parquet file, or its tables to a folder, for other tools."""
-    from dataclasses import asdict
-
-    if (file is None) == (tables is None):
-        raise UserError("name one of --out FILE.parquet, for pages and figures, and --tables FOLDER")
-    if tables is not None:
-        _export_tables(corpus, tables, version, csv=csv, as_json=as_json)
-        return
-    assert file is not None
-    from pipeline.corpus.workspace import open_workspace
-    from pipeline.published.export import export_pages
-    from tasks.reading.paginate import ImageFilter
-
-    if form != "beyond-text":
-        raise UserError(f"--format {form}: use beyond-text")
-    if images not in set(ImageFilter):
-        raise UserError(f"--images {images}: use one of {', '.join(ImageFilter)}")
-    with reporting() as report:
-        summary = export_pages(
-            open_workspace(corpus), file, version=version, images=ImageFilter(images), unique=unique_texts, report=report
-        )
-    if as_json:
-        print_json(asdict(summary))
-        return
-    say(
-        f"{summary.file}: {summary.rows} rows of {summary.pages} pages with {summary.images} images, from {summary.version}"
-    )
-    if summary.dropped:
-        say(f"{summary.drops}: {summary.dropped} images left out, with the reasons")
-
-
-def _export_tables(corpus: str, folder: Path, version: str | None, *, csv: bool, as_json: bool) -> None:
+    """Write the live version's tables to a folder, for other tools."""
     from dataclasses import asdict
 
     from pipeline.corpus.workspace import open_workspace

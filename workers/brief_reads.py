@@ -1,4 +1,4 @@
-"""Read a little of each PDF, in child processes with limits: its number of pages, its subject, some of its pages."""
+"""Read a little of each PDF, in child processes with limits: its number of pages, some of its pages."""
 
 import contextlib
 import time
@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from backends.pdf.document import open_document
 from backends.pdf.opening import open_pdf
-from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
 from schemas.corpus import ParseOptions
-from schemas.ids import document_file
 from workers.child_processes import Done, run_all
 from workers.isolation import isolate
 
@@ -51,19 +49,3 @@ def _texts(task: tuple[str, str, int], _opened: Callable[[int], None]) -> list[s
     step = -(-document.page_count // pages) or 1
     read = (document.read_page(number) for number in range(1, document.page_count + 1, step))
     return [" ".join(line.line.text for line in page.lines) for page in read]
-
-
-def read_subjects(
-    doc_ids: Sequence[str], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
-) -> dict[str, str]:
-    """Return the subject of each PDF's metadata, by document id; "" if it has none or can't be opened."""
-    tasks = [(doc_id, store_address, passwords) for doc_id in doc_ids]
-    with contextlib.closing(run_all(_subject, tasks, limits)) as outcomes:
-        return {doc_id: last.result if isinstance(last, Done) else "" for (doc_id, *_), last in outcomes}
-
-
-def _subject(task: tuple[str, str, Sequence[str]], _opened: Callable[[int], None]) -> str:
-    doc_id, store_address, passwords = task
-    data = open_store(store_address).get(document_file(doc_id))
-    isolate()
-    return " ".join(open_document(data, passwords).subject.split())

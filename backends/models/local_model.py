@@ -11,12 +11,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from threading import Event
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from backends.models.devices import BatchSize, Outcome, ahead, words_of
 from backends.models.files import check_extra, model_files
-from backends.models.pictures import content_parts, fit
-from schemas.base import batched
+from backends.models.pictures import fit
 from schemas.corpus.models import ModelCaptioner, ModelConfig
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.models import Message, Model, Reply, Request, Usage

@@ -363,6 +363,44 @@ def describe_documents(
     _show_statistics(described, "documents", as_json=as_json)
 
 
+@questions.command("pages")
+def export(
+    corpus: CorpusArgument,
+    file: Annotated[Path, typer.Option("--out", metavar="FILE.parquet", help="The file to write.")],
+    images: Annotated[
+        str,
+        typer.Option(
+            help="paper: the paper's filter (embedded, shorter side over 50 px, over 1024 bytes). none: every figure. "
+            "FILE.drops.parquet lists what is left out, with the reason."
+        ),
+    ] = "paper",
+    unique_texts: Annotated[bool, typer.Option("--unique-texts", help="Write each text once, with all its pages.")] = False,
+    version: Annotated[str, typer.Option(help="A version, or live, previous, latest.")] = "live",
+    as_json: Json = False,
+) -> None:
+    """Write a version's pages as the Parquet of "Beyond Text": a row per image of a page, and one per page without images."""
+    from dataclasses import asdict
+
+    from lab.pages import export_pages
+    from lab.paginate import ImageFilter
+    from pipeline.corpus.workspace import open_workspace
+
+    if images not in set(ImageFilter):
+        raise UserError(f"--images {images}: use one of {', '.join(ImageFilter)}")
+    with reporting() as report:
+        summary = export_pages(
+            open_workspace(corpus), file, version=version, images=ImageFilter(images), unique=unique_texts, report=report
+        )
+    if as_json:
+        print_json(asdict(summary))
+        return
+    say(
+        f"{summary.file}: {summary.rows} rows of {summary.pages} pages with {summary.images} images, from {summary.version}"
+    )
+    if summary.dropped:
+        say(f"{summary.drops}: {summary.dropped} images left out, with the reasons")
+
+
 def _show_statistics(described: "QuestionStatistics | CorpusStatistics", of: str, *, as_json: bool) -> None:
     from lab.descriptive_statistics import Spread
 

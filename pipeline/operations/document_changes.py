@@ -3,11 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from itertools import zip_longest
+from itertools import chain, groupby, zip_longest
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipeline.records.evidence import DocumentRows
-from pipeline.records.ledger import each_fate, read_fates
+from pipeline.records.ledger import read_fates
+from pipeline.records.row_parts import read_documents
 from schemas.base import Frozen
 from schemas.errors import NotFoundError
 from schemas.filters import Modality
@@ -61,26 +66,50 @@ def document_changes(store: ObjectStore, base: str, version: str, source: str) -
     doc_before, doc_now = (_document_of(store, name, source) for name in (base, version))
     if doc_before is None and doc_now is None:
         raise NotFoundError(f"neither version indexes {source}")
-    rows_before = _rows(store, base, doc_before)
-    rows_now = _rows(store, version, doc_now)
+    facts_before, facts_now = (
+        read_documents(store, base).get(doc_before or ""),
+        read_documents(store, version).get(doc_now or ""),
+    )
+    if facts_before and facts_now and facts_before.digest == facts_now.digest and doc_before == doc_now:
+        return DocumentChanges(doc_before=doc_before, doc_now=doc_now, pages=[])
+    rows_before, rows_now = _differing(_rows(store, base, doc_before), _rows(store, version, doc_now))
     return DocumentChanges(doc_before=doc_before, doc_now=doc_now, pages=_changed_pages(rows_before, rows_now))
 
 
 def _document_of(store: ObjectStore, version: str, source: str) -> str | None:
-    fates = each_fate(read_fates(store, version))
-    return next((fate.doc_id for fate in fates if fate.source == source and fate.status is Status.INDEXED), None)
+    fates = read_fates(store, version)
+    is_source = pc.equal(fates.column("source"), pa.scalar(source))
+    is_indexed = pc.equal(fates.column("status"), pa.scalar(str(Status.INDEXED)))
+    doc_ids = fates.filter(pc.and_(is_source, is_indexed)).column("doc_id").to_pylist()
+    return doc_ids[0] if doc_ids else None
 
 
 def _rows(store: ObjectStore, version: str, doc_id: str | None) -> list[_Row]:
     """Return a document's rows in reading order, without those of whole pages, which repeat the others."""
     if doc_id is None:
         return []
-    rows = DocumentRows(store, version).of(doc_id).select(_Row._fields).to_pylist()
+    rows = DocumentRows(store, version).of(doc_id, _Row._fields).to_pylist()
     return [_Row(**row) for row in rows if row["modality"] != Modality.PAGE]
 
 
+def _differing(rows_before: Sequence[_Row], rows_now: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
+    """Return the rows from the first page that differs to the last one."""
+    pages_before, pages_now = (
+        [[*rows] for _, rows in groupby(each, attrgetter("page"))] for each in (rows_before, rows_now)
+    )
+    for last in (0, -1):
+        while pages_before and pages_now and _contents(pages_before[last]) == _contents(pages_now[last]):
+            pages_before.pop(last)
+            pages_now.pop(last)
+    return [*chain(*pages_before)], [*chain(*pages_now)]
+
+
+def _contents(rows: Sequence[_Row]) -> list[tuple[str, str]]:
+    return [row.content for row in rows]
+
+
 def _changed_pages(rows_before: Sequence[_Row], rows_now: Sequence[_Row]) -> list[ChangedPage]:
-    contents_before, contents_now = ([row.content for row in rows] for rows in (rows_before, rows_now))
+    contents_before, contents_now = _contents(rows_before), _contents(rows_now)
     blocks = SequenceMatcher(None, contents_before, contents_now, autojunk=False).get_opcodes()
     pairs = _page_pairs(rows_before, rows_now, blocks)
     partners = {now: before for before, now in pairs.items() if before is not None and now is not None}

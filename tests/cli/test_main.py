@@ -113,9 +113,9 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
     assert "to remove it, 2.0 kB: inset prune manuals --yes" in inset("prune", "manuals").err
     assert inset("prune", "manuals", "--yes").err.endswith("manuals: removed, 2.0 kB\n")
     assert (spare["removed"], spare["versions"]) == (False, [])
-    exported = inset("export", "manuals", "--out", folder / "pages.parquet", "--images", "none", "--json").json
-    assert (exported["version"], exported["pages"], exported["images"]) == (held["version"], 6, 6)
-    assert Path(exported["file"]).is_file()
+    exported = inset("export", "manuals", "--tables", folder / "tables", "--json").json
+    assert (exported["version"], exported["documents"]) == (held["version"], 3)
+    assert (Path(exported["folder"]) / "tables.parquet").is_file()
     for name, version in {"live": held, "previous": first.json, "latest": held}.items():
         found = inset("search", "manuals", "screws", "--version", name, "-k", "1", "--json").json
         assert found["version"] == version["version"]
@@ -404,9 +404,9 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
         (("search", "manuals", "x", "--phrase", "?!"), "--phrase ?!: write at least one letter or digit"),
         (("search", "manuals", "x", "--group", "chapter"), "--group chapter: use one of document, page"),
         (("search", "manuals", "x", "--modality", "song"), "--modality song: use one of figure, page, table, text"),
-        (("export", "manuals", "--out", "x.parquet", "--format", "csv"), "use beyond-text"),
-        (("export", "manuals", "--out", "x.parquet", "--images", "some"), "paper, none"),
-        (("export", "manuals", "--out", "x.parquet"), "nothing is published yet"),
+        (("questions", "pages", "manuals", "--out", "x.parquet", "--images", "some"), "paper, none"),
+        (("questions", "pages", "manuals", "--out", "x.parquet"), "nothing is published yet"),
+        (("export", "manuals", "--tables", "x"), "nothing is published yet"),
         (("rollback", "manuals"), "manuals"),
         (("publish", "manuals", "v9"), "v9"),
         (("refresh", "typo"), "sourc"),

@@ -11,6 +11,7 @@ import pytest
 
 from backends.stores.object_store import FolderStore
 from backends.stores.sources import open_source
+from lab import pages
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, UserError
 from schemas.ids import document_file, sha256
@@ -106,7 +107,7 @@ def _take_over(attempt: _Attempt, opened: Callable[[int], None]) -> object:
         "draw": draw_pages,
         "pages": brief_reads,
         "samples": brief_reads,
-        "subjects": brief_reads,
+        "subjects": pages,
     }
     setattr(module[step], opens, connect)
     done: object = getattr(module[step], work)(task, opened)

@@ -1,79 +1,43 @@
-"""A version written out for other tools."""
+"""A version's tables written out, a file each."""
 
-import io
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pymupdf
 import pytest
-from PIL import Image
 
 from pipeline.corpus.workspace import open_workspace
-from pipeline.published.export import export_pages
+from pipeline.published.export import TABLES, export_tables
 from pipeline.run import refresh
-from schemas.errors import NotFoundError, UserError
-from tasks.reading.paginate import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter
-from tests.manuals import picture
+from schemas.errors import UserError
+from tests.tasks.reading.pages import draw_table
+
+ROWS = [["Torque", "Result"], ["40 Nm", "(1,234)"], ["12.5 Nm", "7"], ["3 Nm", "0.5"]]
 
 
-def _add(corpus_file: Path) -> None:
-    """Add a manual with an alpha image, a small one and an empty page, and a copy of it under another name."""
+def test_tables_have_a_file_each_whose_columns_are_named_by_headers(corpus_file: Path, tmp_path: Path) -> None:
     document = pymupdf.open()
-    document.set_metadata({"title": "Valve manual", "subject": "Service\n guide"})
     page = document.new_page()
-    page.insert_text((72, 100), "The valve takes 40 Nm.")
-    transparent = Image.effect_noise((90, 60), 80).convert("RGBA")
-    transparent.paste((0, 0, 0, 0), (0, 0, 30, 30))
-    sink = io.BytesIO()
-    transparent.save(sink, "PNG")
-    page.insert_image((100, 200, 280, 320), stream=sink.getvalue())
-    page.insert_image((100, 400, 160, 440), stream=picture(5, 45, 30))
-    document.new_page()
-    pdfs = corpus_file.parent.parent / "pdfs"
-    (pdfs / "copy").mkdir()
-    document.save(pdfs / "valve.pdf")
-    (pdfs / "copy" / "valve.pdf").write_bytes((pdfs / "valve.pdf").read_bytes())
-
-
-def test_a_version_as_the_parquet_of_the_paper(corpus_file: Path, tmp_path: Path) -> None:
-    _add(corpus_file)
+    page.insert_text((72, 120), "Table 1: Torques", fontsize=9)
+    draw_table(page, ROWS, 130)
+    document.save(corpus_file.parent.parent / "pdfs" / "torque table.pdf")
     workspace = open_workspace(str(corpus_file))
-    with pytest.raises(NotFoundError, match="nothing is published yet"):
-        export_pages(workspace, tmp_path / "pages.parquet")
     version = refresh(workspace).version
-    made = export_pages(workspace, tmp_path / "out" / "pages.parquet")
-    table = pq.read_table(made.file)
-    assert table.schema.equals(BEYOND_TEXT)
-    assert (made.version, made.rows, made.pages, made.images) == (version, table.num_rows, 8, 2)
-    assert table.column("index").to_pylist() == list(range(8))
-    rows = {(row["url"]): row for row in table.to_pylist()}
-    pages = [f"{name}.pdf#page={page}" for name in ("copy/valve", "pump", "valve", "winch") for page in (1, 2)]
-    assert list(rows) == pages
-    valve = rows["valve.pdf#page=1"]
-    assert (valve["doc_title"], valve["text"]) == ("Valve manual - Service guide", "The valve takes 40 Nm.")
-    image = Image.open(io.BytesIO(valve["image_bytes"]))
-    assert (image.format, image.mode, image.getpixel((5, 5))) == ("PNG", "RGB", (255, 255, 255))
-    assert not rows["valve.pdf#page=2"]["has_image"]
-    drops = pq.read_table(made.drops)
-    assert drops.schema.equals(DROPS)
-    reasons = {row["url"]: row["reason"] for row in drops.to_pylist()}
-    assert (
-        reasons["valve.pdf#page=1"] == reasons["copy/valve.pdf#page=1"] == "is 45 x 30 px; its shorter side must exceed 50"
-    )
-    assert (drops.num_rows, made.dropped) == (6, 6), "those of the other manuals have too few bytes"
-    everything = pq.read_table(export_pages(workspace, tmp_path / "all.parquet", images=ImageFilter.NONE).file)
-    assert (everything.num_rows, everything.column("has_image").to_pylist().count(True)) == (10, 8)
-
-    unique = export_pages(workspace, tmp_path / "unique.parquet", unique=True)
-    texts = pq.read_table(unique.file)
-    assert texts.schema.equals(UNIQUE_TEXTS)
-    assert (unique.rows, texts.num_rows) == (6, 6)
-    kept = {row["text"]: [page["url"] for page in row["provenance"]] for row in texts.to_pylist()}
-    assert kept["The valve takes 40 Nm."] == ["copy/valve.pdf#page=1", "valve.pdf#page=1"]
-
-    with pytest.raises(NotFoundError, match="no version 2"):
-        export_pages(workspace, tmp_path / "pages.parquet", version="20200101T000000Z-00000000")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="can't write"):
-        export_pages(workspace, tmp_path / "file" / "pages.parquet")
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["pages.drops.parquet", "pages.parquet"]
+    folder = tmp_path / "out" / "tables"
+    made = export_tables(workspace, folder)
+    listed = pq.read_table(folder / "tables.parquet")
+    assert listed.schema.equals(TABLES)
+    assert (made.version, made.tables) == (version, listed.num_rows)
+    assert {path.name for path in folder.iterdir()} == {*listed.column("file").to_pylist(), "tables.parquet"}
+    (row,) = [row for row in listed.to_pylist() if row["sources"] == ["torque table.pdf"]]
+    assert (row["page"], row["caption"], row["rows"], row["columns"]) == (1, "Table 1: Torques", 3, 2)
+    table = pq.read_table(folder / row["file"])
+    assert table.to_pydict() == {
+        "Torque": ["40 Nm", "12.5 Nm", "3 Nm"],
+        "Result": ["(1,234)", "7", "0.5"],
+    }
+    with pytest.raises(UserError, match="isn't empty"):
+        export_tables(workspace, folder)
+    export_tables(workspace, tmp_path / "csv", csv=True)
+    written = (tmp_path / "csv" / row["file"].replace(".parquet", ".csv")).read_text("utf-8")
+    assert written.splitlines()[:2] == ['"Torque","Result"', '"40 Nm","(1,234)"']

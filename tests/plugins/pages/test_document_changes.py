@@ -44,6 +44,7 @@ def test_pages_are_compared_side_by_side(client: TestClient, folder: Path) -> No
     assert [(row.change, row.text) for row in inserted.rows] == [("came", "Read the safety notes before the first start.")]
     assert (edited.before, edited.now) == (2, 3)
     assert {(row.change, str(row.modality)) for row in edited.rows} >= {("went", "figure"), ("came", "text")}
+    assert document_changes(workspace.store, second, second, "pump.pdf").pages == []
     with pytest.raises(NotFoundError, match="neither version indexes"):
         document_changes(workspace.store, first, second, "valve.pdf")
 

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lab.paginate import ImageFilter, Paginated, paginate, unique_texts
 from schemas.documents import Figure, Kind, Line, Page, ParsedDocument, Placement, Role
 from schemas.geometry import BBox
 from schemas.tags import escape
-from tasks.reading.paginate import ImageFilter, Paginated, paginate, unique_texts
 
 BOX = BBox(0, 0, 10, 10)
 

@@ -32,7 +32,7 @@ from bench.faults import MANUALS, change, write_corpus
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.collection import open_vectors, passages
+from pipeline.records.collection import open_vectors, vector_files
 from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import manifests, read_manifest
@@ -358,9 +358,9 @@ def _orphans(workspace: Workspace) -> Iterator[str]:
             kept = name in needed or first in _KEPT
         if not kept:
             yield f"orphan {name}"
-    rows = [row for version in versions for part in evidence_parts(store, version) for row in passages(part)]
-    for space in open_vectors(store, workspace.spaces):
-        yield from (f"orphan vector {name}" for name in sorted(space.cache.ids() - space.contents(rows).keys()))
+    spaces = open_vectors(store, workspace.spaces)
+    needed_vectors = {name for version in versions for name in vector_files(evidence_parts(store, version), spaces)}
+    yield from (f"orphan vector {name}" for name in sorted({*store.names("vectors")} - needed_vectors))
     if workspace.corpus.index.engine == "weaviate":
         kept_names = {collection_name(workspace.corpus.name, version) for version in versions}
         held = open_server(workspace.corpus.index).client().collections.list_all()

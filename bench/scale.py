@@ -291,13 +291,11 @@ def _documents(root: Path, numbers: range, edition: str, pages: int) -> "list[Pl
 def _write_documents(root: Path, edition: str, pages: int, numbers: Sequence[int]) -> list[str]:
     """Write finished work of documents without the care that a store takes, and the vectors of their texts."""
     import numpy as np
-    import pyarrow as pa
 
     from backends.stores.document_files import pack_parsed, pack_structured, parsed_file, structured_file
     from pipeline.records.collection import open_vectors
     from pipeline.records.documents import DocumentReader
     from schemas.ids import sha256
-    from schemas.parquet import to_parquet
     from tasks.enriching.spaces import RowText
 
     workspace = _open(root)
@@ -305,7 +303,7 @@ def _write_documents(root: Path, edition: str, pages: int, numbers: Sequence[int
     known = vocabulary()
     reader = DocumentReader(workspace)
     names: list[str] = []
-    rows: list[RowText] = []
+    rows_by_document: dict[str, list[RowText]] = {}
     for number in numbers:
         chance = random.Random(f"{edition}{number}")
         doc_id = sha256(f"{edition}{number}".encode())
@@ -318,14 +316,14 @@ def _write_documents(root: Path, edition: str, pages: int, numbers: Sequence[int
             (store / name).parent.mkdir(parents=True, exist_ok=True)
             (store / name).write_bytes(data)
         names.append(doc_id)
-        rows += reader.passages(doc_id, f"{doc_id}.pdf")
+        rows_by_document[doc_id] = reader.passages(doc_id, f"{doc_id}.pdf")
+    generator = np.random.default_rng(numbers[0])
     for space in open_vectors(workspace.store, workspace.spaces):
-        ids = sorted(space.contents(rows))
-        vectors = np.random.default_rng(numbers[0]).standard_normal((len(ids), space.dimension)).astype(np.float32)
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        flat = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), space.dimension)
-        records = pa.table([pa.array(ids), flat], schema=space.cache.schema)
-        workspace.store.put(f"{space.cache.folder}/part-{edition}{numbers[0]:07}.parquet", to_parquet(records))
+        for doc_id, rows in rows_by_document.items():
+            ids = sorted(space.contents(rows))
+            vectors = generator.standard_normal((len(ids), space.dimension)).astype(np.float32)
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+            space.write(doc_id, dict(zip(ids, vectors, strict=True)))
     return names
 
 

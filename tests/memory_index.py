@@ -65,14 +65,15 @@ class MemoryIndex:
         """Keep the rows of another that is made alike, but for some documents'."""
         if not isinstance(earlier, MemoryIndex) or schema != earlier._created() or list(fields) != list(earlier._words):
             return False
-        self.drop()
+        rows, others, earlier_words, earlier_vectors = earlier._rows, earlier._others, earlier._words, earlier._vectors
+        self.drop()  # which may be the earlier one
         self._schema, left_out = schema, set(without)
-        self._rows = {name: row for name, row in earlier._rows.items() if row["doc_id"] not in left_out}
-        self._others = {name: earlier._others[name] for name in self._rows}
-        self._words = {field: {name: words[name] for name in self._rows} for field, words in earlier._words.items()}
+        self._rows = {name: row for name, row in rows.items() if row["doc_id"] not in left_out}
+        self._others = {name: others[name] for name in self._rows}
+        self._words = {field: {name: words[name] for name in self._rows} for field, words in earlier_words.items()}
         self._vectors = {
             space: {name: vector for name, vector in vectors.items() if name in self._rows}
-            for space, vectors in earlier._vectors.items()
+            for space, vectors in earlier_vectors.items()
         }
         return True
 

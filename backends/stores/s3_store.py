@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import tenacity
 
-from backends.stores.object_store import CheckedStore, checked_name, join
+from backends.stores.checked_store import CheckedStore, checked_name, join
 from backends.stores.objects import damage, sealed
 from schemas.errors import MissingError, TransientError, UserError
 from schemas.ids import sha256

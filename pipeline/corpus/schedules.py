@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from backends.stores.object_store import join
+from backends.stores.checked_store import join
 from pipeline.corpus.corpora import MAX_BYTES, corpus_files, load_corpus, read_mapping, store_address
 from schemas.corpus.operations import OperationOptions
 from schemas.errors import UserError

@@ -10,7 +10,8 @@ from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
 from backends.models.registry import DETECTORS, EMBEDDERS, RECOGNISERS
-from backends.stores.object_store import join, open_store
+from backends.stores.checked_store import join
+from backends.stores.object_store import open_store
 from backends.stores.objects import read_model
 from backends.stores.s3_store import read_object, s3_client, s3_errors
 from backends.stores.sources import open_source, overlaps
@@ -203,7 +204,7 @@ def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
             card = EMBEDDERS[space.embeds].find(model_name).card()
             settings = dict(model_name.settings)
             key_settings = {"settings": settings} if settings else {}
-            space_key = key(model=card.model_dump(), step=space.version, **key_settings)
+            space_key = key(model=card.model_dump(), step=space.version, layout="documents", **key_settings)
             spaces[space.name] = VectorSpace(model=card, key=space_key, settings=settings)
     return spaces
 

@@ -14,7 +14,8 @@ from urllib.parse import quote
 from croniter import croniter
 from pydantic import Field
 
-from backends.stores.object_store import join, open_store
+from backends.stores.checked_store import join
+from backends.stores.object_store import open_store
 from backends.stores.objects import attempt, unless_damaged
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.states import State

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from backends.models.registry import language_model_card
-from backends.stores.objects import damage, read_part, read_table, reading
+from backends.stores.objects import read_part, read_table, reading
 from schemas.corpus.models import ModelConfig
 from schemas.errors import DamagedError
 from schemas.ids import key
@@ -20,7 +20,7 @@ from schemas.parquet import rows_of, schema_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.versions import Spent
 
-CACHES = ("recognised", "drawn", "captions", "likenesses", "vectors", "looks", "replies")
+CACHES = ("recognised", "drawn", "captions", "likenesses", "looks", "replies")
 """Folders of a store that hold caches."""
 
 _RECORDS_A_SHARD = 20_000
@@ -115,10 +115,6 @@ class RecordCache:
         self._locations: _Locations | None = None
         self._decoded: dict[str, pa.Table] = {}
         self._intact: set[str] = set()
-
-    def missing_records(self, count: int) -> DamagedError:
-        """Return the error for a number of missing records."""
-        return damage(DamagedError, self._store.root, self.folder, f"lacks {count} records")
 
     def ids(self) -> set[str]:
         """Return the ids of all records."""

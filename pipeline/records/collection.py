@@ -2,23 +2,24 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from backends.stores.objects import unless_damaged
-from backends.stores.temporary_tables import KEYED, TemporaryTables, keyed
+from backends.stores.objects import check_object, existing, read_table, unless_damaged
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import RecordCache
 from pipeline.records.differences import Difference
 from pipeline.records.manifests import check_index_files
 from schemas.base import batched
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters
 from schemas.gates import EXAMPLES, GateResult
+from schemas.ids import sha256
+from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore, SearchIndex, Vector
 from schemas.stages import Report, silent
 from schemas.versions import Manifest, VectorSpace
@@ -31,18 +32,13 @@ def passages(evidence: pa.Table) -> list[RowText]:
     return [RowText(*row) for row in zip(*columns, strict=True)]
 
 
-def search_texts(evidence: pa.Table) -> list[str]:
-    """Return the text of each row that BM25 and text models search."""
-    return [searched_text(row) for row in passages(evidence)]
-
-
 def passage_of(row: Mapping[str, Any]) -> RowText:
     """Return the embeddable content of a row."""
     return RowText(*(row[name] for name in RowText._fields))
 
 
 class SpaceVectors:
-    """The cached vectors of a space; a record's ``id`` is that of the embedded content.
+    """The stored vectors of a space: a file a document, a record an embedded content, ``id`` that of the content.
 
     ``column`` is that of an index: a row's vector, or its list of vectors for late interaction; null where it has none.
     """
@@ -50,137 +46,84 @@ class SpaceVectors:
     def __init__(self, store: ObjectStore, space: Space, key: str, dimension: int) -> None:
         vector = pa.list_(pa.float32(), dimension)
         kind: pa.DataType = pa.list_(vector) if space.late else vector
-        fields = pa.field("id", pa.string(), nullable=False), pa.field("vector", kind, nullable=False)
         self.space, self.dimension, self.column = space, dimension, pa.field(f"vector_{space.name}", kind)
-        self.cache = RecordCache(store, f"vectors/{space.name}/{key}", pa.schema(fields))
+        self.schema = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("vector", kind, nullable=False)))
+        self.folder = f"vectors/{space.name}/{key}"
+        self._store = store
 
     def contents(self, rows: Iterable[RowText]) -> dict[str, EmbeddingInput]:
         """Return the embeddable contents of rows, by record id."""
         return {content.id: content for row in rows if (content := self.space.content(row)) is not None}
 
-    def names(self, rows: Iterable[RowText]) -> list[str | None]:
-        """Return each row's record id; None where nothing of it is embedded."""
-        contents = [self.space.content(row) for row in rows]
-        return [None if content is None else content.id for content in contents]
+    def file(self, doc_id: str, ids: Iterable[str]) -> str:
+        """Return the name of the file with these records of a document; other records are another file."""
+        return f"{self.folder}/{doc_id}/{sha256(' '.join(sorted(ids)).encode())[:32]}.parquet"
 
-    def records(self, vectors: Mapping[str, Vector]) -> pa.Table:
-        """Return vectors by record id as records of the cache; for late interaction each is ``(n, dimension)``."""
+    def read(self, file: str) -> pa.Table:
+        """Return the records of a file; raises as ``read_table`` does."""
+        return read_table(self._store, file, self.schema)
+
+    def exist(self) -> bool:
+        """Return whether any document has vectors."""
+        return next(self._store.listing(self.folder), None) is not None
+
+    def check(self, files: Iterable[str]) -> None:
+        """Raise ``MissingError`` unless all of some files exist."""
+        names = set(files)
+        if missing := names - existing(self._store, self.folder, names):
+            check_object(self._store, min(missing))
+
+    def write(self, doc_id: str, vectors: Mapping[str, Vector], earlier: Iterable[pa.Table] = ()) -> str:
+        """Write vectors of a document by record id, each ``(n, dimension)`` for late interaction, beside ``earlier`` records.
+
+        Returns the name of the file.
+        """
         values = np.concatenate([np.empty((0, self.dimension), np.float32), *map(np.atleast_2d, vectors.values())])
-        column = self.array(values, np.array([len(np.atleast_2d(vector)) for vector in vectors.values()], np.int64))
-        return pa.table([pa.array(list(vectors), pa.string()), column], schema=self.cache.schema)
-
-    def array(self, values: Vector, counts: NDArray[np.int64]) -> "pa.Array[Any]":
-        """Return a column of vectors, ``counts`` a row, in order; null where the count is 0."""
-        flat = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), self.dimension)
+        column: pa.Array[Any] = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), self.dimension)
         if self.space.late:
-            ends: Any = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
-            many: pa.Array[Any] = pa.ListArray.from_arrays(ends, flat, mask=pa.array(counts == 0))
-            return many
-        # Each row has one vector or none, so the vectors up to a row, less one, are the index of its own.
-        indices: Any = pa.array(np.cumsum(counts) - 1, mask=counts == 0)
-        return flat.take(indices)
+            ends: Any = np.cumsum([0, *(len(vector) for vector in vectors.values())], dtype=np.int32)
+            column = pa.ListArray.from_arrays(pa.array(ends), column)
+        records = pa.concat_tables(
+            [pa.table([pa.array(list(vectors), pa.string()), column], schema=self.schema), *earlier]
+        ).combine_chunks()
+        ids = [str(name) for name in records.column("id").to_pylist()]
+        file = self.file(doc_id, ids)
+        self._store.replace(file, to_parquet(records))
+        return file
 
-    def of(self, rows: Iterable[RowText]) -> "pa.Array[Any]":
-        """Return each row's vector, null where nothing of it is embedded; raises ``TransientError`` where one is missing."""
-        names = pa.array(self.names(rows), pa.string())
-        record_ids = names.drop_null().unique()
-        records = self.cache.read([str(name) for name in record_ids.to_pylist()])
-        if absent := len(record_ids) - records.num_rows:
-            raise self.cache.missing_records(absent)
+    def of(self, doc_id: str, rows: Iterable[RowText]) -> "pa.Array[Any]":
+        """Return the vector of each row of a document, null where nothing of it is embedded; raises as ``read`` does."""
+        contents = [self.space.content(row) for row in rows]
+        names = pa.array([None if content is None else content.id for content in contents], pa.string())
+        if names.null_count == len(names):
+            kind: Any = self.column.type
+            return pa.nulls(len(names), kind)
+        records = self.read(self.file(doc_id, {content.id for content in contents if content is not None})).combine_chunks()
         indices = pc.index_in(names, records.column("id").combine_chunks())
         return records.column("vector").combine_chunks().take(indices)
 
 
-def flattened(column: "pa.Array[Any]", dimension: int) -> tuple[Vector, NDArray[np.int64]]:
-    """Return all vectors of a column without nulls, shape ``(n, dimension)``, and their number for each row."""
-    if isinstance(column.type, pa.FixedSizeListType):
-        counts = np.ones(len(column), np.int64)
-    else:
-        counts = np.asarray(pc.list_value_length(column), np.int64)
-        column = pc.list_flatten(column)
-    return np.asarray(pc.list_flatten(column), np.float32).reshape(-1, dimension), counts
+Sized = TypeVar("Sized", pa.Table, Sequence[RowText])
 
 
-_RECORD = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("position", pa.int64(), nullable=False)))
+def documents_of(evidence: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the rows of each document; documents lie one behind the other."""
+    stop = 0
+    for doc_id, rows in groupby(evidence.column("doc_id").to_pylist()):
+        start, stop = stop, stop + sum(1 for _ in rows)
+        yield str(doc_id), evidence.slice(start, stop - start)
 
 
-class VectorJoin:
-    """Joins a version's rows with their vectors in one space, shard by shard of the cache."""
-
-    def __init__(self, tables: TemporaryTables, vectors: SpaceVectors) -> None:
-        self._vectors, self._tables = vectors, tables
-        self._file = tables.folder / f"{vectors.space.name}.vectors"
-        self._named_rows, self._shard = f"wanted_{vectors.space.name}", f"shard_{vectors.space.name}"
-        self._rows = self._with_vectors = 0
-        tables.create(self._named_rows, KEYED)
-
-    @property
-    def name(self) -> str:
-        """The name of the space."""
-        return self._vectors.space.name
-
-    def expect(self, names: Sequence[str | None]) -> None:
-        """Add the next rows of the version, by the names of their vectors."""
-        named_rows = [(row, name) for row, name in enumerate(names, self._rows) if name is not None]
-        self._tables.add(self._named_rows, keyed([row for row, _ in named_rows], [name for _, name in named_rows]))
-        self._rows += len(names)
-        self._with_vectors += len(named_rows)
-
-    def parts(self) -> Iterator[tuple[NDArray[np.int64], Vector, NDArray[np.int64]]]:
-        """Yield row numbers, all their vectors, and the number for each row, as the cache has them; a row may come twice.
-
-        Raises ``TransientError`` where a vector is missing.
-        """
-        has_vector = np.zeros(self._rows, bool)
-        for shard in self._vectors.cache.shards() if self._with_vectors else ():
-            if self._with_vectors == np.count_nonzero(has_vector):
-                break  # new vectors are in the newest shards, which come first
-            self._tables.create(self._shard, _RECORD)
-            self._tables.add(self._shard, pa.table([shard.column("id"), np.arange(shard.num_rows)], schema=_RECORD))
-            column = shard.column("vector").combine_chunks()
-            query = f"SELECT row, position FROM {self._named_rows} JOIN {self._shard} ON key = id ORDER BY row"
-            for hits in self._tables.query(query):
-                rows = hits.column("row").to_numpy()
-                has_vector[rows] = True
-                yield rows, *flattened(column.take(hits.column("position").combine_chunks()), self._vectors.dimension)
-        if missing_records := self._with_vectors - int(np.count_nonzero(has_vector)):
-            raise self._vectors.cache.missing_records(missing_records)
-
-    def norms(self) -> NDArray[np.float32]:
-        """Return the norm of each row's vector (of several, the one furthest from 1), and 1 where it has none."""
-        norms = np.ones(self._rows, np.float32)
-        for rows, vectors, counts in self.parts():
-            lengths = np.linalg.norm(vectors, axis=1)
-            # Vectors of late interaction lie one behind the other; ``reduceat`` takes the extremes of each row's stretch.
-            starts = np.cumsum(counts) - counts
-            longest, shortest = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
-            norms[rows] = np.where(longest - 1 > 1 - shortest, longest, shortest)
-        return norms
-
-    def write(self) -> None:
-        """Write the vectors to a file, for ``read``; raises as ``parts`` does."""
-        self._starts, self._counts = np.zeros(self._rows, np.int64), np.zeros(self._rows, np.int64)
-        vector_count = 0
-        with self._file.open("wb") as file:
-            for rows, vectors, counts in self.parts():
-                file.write(vectors.tobytes())
-                self._starts[rows], self._counts[rows] = vector_count + np.cumsum(counts) - counts, counts
-                vector_count += len(vectors)
-
-    def read(self, start: int, stop: int) -> "pa.Array[Any]":
-        """Return the vectors of a range of rows; null where a row has none."""
-        starts, counts = self._starts[start:stop], self._counts[start:stop]
-        # The position of each vector in its row: for counts 2 and 3 it is 0, 1, 0, 1, 2.
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        dimension = self._vectors.dimension
-        values = np.zeros((0, dimension), np.float32)
-        if len(within):
-            values = np.memmap(self._file, np.float32, "r").reshape(-1, dimension)[np.repeat(starts, counts) + within]
-        return self._vectors.array(values, counts)
+def vector_files(evidence: Iterable[pa.Table], spaces: Sequence[SpaceVectors]) -> Iterator[str]:
+    """Yield the names of the files with the vectors of whole documents' rows."""
+    for part in evidence:
+        for doc_id, rows in documents_of(part):
+            texts = passages(rows)
+            yield from (vectors.file(doc_id, ids) for vectors in spaces if (ids := vectors.contents(texts)))
 
 
 def open_vectors(store: ObjectStore, spaces: Mapping[str, VectorSpace]) -> list[SpaceVectors]:
-    """Open the vector caches of a workspace's spaces, or of a manifest's; unknown spaces are left out."""
+    """Open the vectors of a workspace's spaces, or of a manifest's; unknown spaces are left out."""
     return [
         SpaceVectors(store, SPACES[name], vector_space.key, vector_space.model.dimension or 0)
         for name, vector_space in spaces.items()
@@ -189,7 +132,10 @@ def open_vectors(store: ObjectStore, spaces: Mapping[str, VectorSpace]) -> list[
 
 
 ROWS_A_BATCH, LATE_ROWS_A_BATCH = 1_000, 100
-"""Rows in memory with their vectors. The second is for late interaction, where a page has some 400 KB of vectors."""
+"""Rows in memory with their vectors, but for long documents. Under late interaction, a page has some 400 KB of vectors."""
+
+_READERS = 8
+"""Threads that read files of vectors: in S3 each is a request."""
 
 _FOUND_ROWS = 20
 """Changed rows of a collection that was brought forward which are searched for."""
@@ -212,33 +158,24 @@ def fill(
 
     ``columns`` are those that rows have by their document, as ``read_columns`` returns them.
 
-    An existing collection is dropped first. ``evidence`` returns the rows in parts; it is called twice, since vectors come
-    in another order. Raises ``TransientError`` where a row lacks a vector.
+    An existing collection is dropped first. ``evidence`` returns the rows of whole documents, in parts. Raises
+    ``MissingError`` where a document lacks its vectors.
     """
-    schema = _schema(spaces, columns)
-    with TemporaryTables() as tables:
-        joins = [VectorJoin(tables, vectors) for vectors in spaces]
-        total = 0
-        for part in evidence():
-            rows = passages(part)
-            total += len(rows)
-            for join, vectors in zip(joins, spaces, strict=True):
-                join.expect(vectors.names(rows))
-        for join in joins:
-            join.write()
-        report("build", 0, total)
+    total, written = sum(part.num_rows for part in evidence()), 0
+    report("build", 0, total)
+    for vectors in spaces:
+        vectors.check(vector_files(evidence(), [vectors]))
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            stop = 0
-            for part in evidence():
-                for rows in _slices(part, spaces):
-                    start, stop = stop, stop + rows.num_rows
-                    yield from _record_batches(rows, (join.read(start, stop) for join in joins), schema, columns)
-                    report("build", stop, total)
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal written
+        for batch in _record_batches(evidence(), spaces, columns):
+            yield batch
+            written += batch.num_rows
+            report("build", written, total)
 
-        # Only here is the existing collection dropped: a missing vector has raised in ``join.write`` before.
-        index.create(schema, {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
-        index.add(batches())
+    # Only here is the existing collection dropped, since all vectors are there.
+    index.create(_schema(spaces, columns), {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
+    index.add(batches())
     index.finish()
     return total
 
@@ -255,27 +192,33 @@ def derive(
     """Make a collection of an earlier version's, index it, and return the number of rows written.
 
     Rows of ``removed`` documents are left out; ``changed`` are the rows of changed and new documents, in parts, and
-    ``columns`` is as for ``fill``. Returns
-    None where the engine can't derive one from the other. Raises ``TransientError`` where a row lacks a vector.
+    ``columns`` is as for ``fill``. Returns None where the engine can't derive one from the other. Raises ``DamagedError`` where a document lacks its vectors.
     """
-    schema = _schema(spaces, columns)
-    if not index.derive(earlier, schema, tuple(fields), removed):
+    if not index.derive(earlier, _schema(spaces, columns), tuple(fields), removed):
         return None
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for rows in (rows for part in changed for rows in _slices(part, spaces)):
-            embedded = passages(rows)
-            yield from _record_batches(rows, (vectors.of(embedded) for vectors in spaces), schema, columns)
-
-    row_count = index.add(batches())
-    for vectors in spaces:
-        vectors.cache.close()
+    row_count = index.add(_record_batches(changed, spaces, columns))
     index.finish()
     return row_count
 
 
-def is_forwarded(index: SearchIndex, difference: Difference, spaces: Sequence[SpaceVectors], rows: int) -> bool:
-    """Return whether a collection that was brought forward has all rows, none of gone documents, and finds changed ones."""
+def bring_forward(
+    index: SearchIndex,
+    difference: Difference,
+    spaces: Sequence[SpaceVectors],
+    fields: Iterable[str],
+    rows: int,
+    columns: pa.Table | None = None,
+) -> int | None:
+    """Make the collection of an earlier version that of a later one in place, and return the number of rows written.
+
+    Returns None where the engine can't, or where the collection then lacks some of the version's ``rows``, has rows of gone
+    documents, or doesn't find changed ones. Raises as ``derive`` does.
+    """
+    row_count = derive(index, index, difference.removed, difference.changed_rows(), spaces, fields, columns)
+    return row_count if row_count is not None and _is_forwarded(index, difference, spaces, rows) else None
+
+
+def _is_forwarded(index: SearchIndex, difference: Difference, spaces: Sequence[SpaceVectors], rows: int) -> bool:
     counts, sample = Counter[str](), list[dict[str, Any]]()
     for part in difference.changed_rows():
         counts.update(map(str, part.column("doc_id").to_pylist()))
@@ -342,23 +285,41 @@ def _engine_gate(gate: str, value: int, bound: int, summary: str) -> GateResult:
     return GateResult(gate=gate, passed=passed, value=value, bound=bound, message=f"{summary}{remedy}")
 
 
-def _slices(part: pa.Table, spaces: Iterable[SpaceVectors]) -> Iterator[pa.Table]:
-    size = LATE_ROWS_A_BATCH if any(vectors.space.late for vectors in spaces) else ROWS_A_BATCH
-    return (part.slice(first, size) for first in range(0, part.num_rows, size))
-
-
 def _record_batches(
-    rows: pa.Table, vectors: Iterable["pa.Array[Any]"], schema: pa.Schema, columns: pa.Table | None
-) -> list[pa.RecordBatch]:
-    added: list[Any] = []
-    if columns is not None:
-        of_rows = pc.index_in(rows.column("doc_id").combine_chunks(), columns.column("doc_id").combine_chunks())
-        added = columns.drop_columns(["doc_id"]).take(of_rows).columns
-    return (
-        pa.table([*rows.columns, pa.array(search_texts(rows)), *added, *vectors], schema=schema)
-        .combine_chunks()
-        .to_batches()
-    )
+    evidence: Iterable[pa.Table], spaces: Sequence[SpaceVectors], columns: pa.Table | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of whole documents with their vectors and the ``columns`` of documents, some documents together."""
+    schema = _schema(spaces, columns)
+    size = LATE_ROWS_A_BATCH if any(vectors.space.late for vectors in spaces) else ROWS_A_BATCH
+
+    def with_vectors(document: tuple[str, pa.Table]) -> pa.Table:
+        doc_id, rows = document
+        texts = passages(rows)
+        searched = pa.array([searched_text(text) for text in texts], pa.string())
+        added: list[Any] = []
+        if columns is not None:
+            of_rows = pc.index_in(rows.column("doc_id").combine_chunks(), columns.column("doc_id").combine_chunks())
+            added = columns.drop_columns(["doc_id"]).take(of_rows).columns
+        return pa.table(
+            [*rows.columns, searched, *added, *(vectors.of(doc_id, texts) for vectors in spaces)], schema=schema
+        )
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        for documents in batched_rows((document for part in evidence for document in documents_of(part)), size):
+            yield from pa.concat_tables(pool.map(with_vectors, documents)).combine_chunks().to_batches(max_chunksize=size)
+
+
+def batched_rows(documents: Iterable[tuple[str, Sized]], size: int) -> Iterator[list[tuple[str, Sized]]]:
+    """Yield documents with their rows, in lists of at least ``size`` rows, but for the last one."""
+    batch, row_count = list[tuple[str, Sized]](), 0
+    for doc_id, rows in documents:
+        batch.append((doc_id, rows))
+        row_count += len(rows)
+        if row_count >= size:
+            yield batch
+            batch, row_count = [], 0
+    if batch:
+        yield batch
 
 
 def _schema(spaces: Iterable[SpaceVectors], columns: pa.Table | None) -> pa.Schema:

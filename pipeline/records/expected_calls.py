@@ -121,7 +121,7 @@ def expected_rows(
     vectors: SpaceVectors, changed: Collection[PlannedDocument], documents: Iterable[PlannedDocument], live: Manifest | None
 ) -> int:
     """Return how many rows get a vector: those of ``changed`` documents, or of all where the space has no vectors yet."""
-    has_vectors = next(vectors.cache.ids_by_shard(), None) is not None
+    has_vectors = vectors.exist()
     size = sum({document.doc_id: document.size for document in (changed if has_vectors else documents)}.values())
     return math.ceil(size * _rows_per_byte(vectors.space, live))
 

@@ -11,7 +11,7 @@ from backends.stores.objects import read_names, unless_damaged
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace, open_server
 from pipeline.records.cache import RecordCache
-from pipeline.records.collection import open_vectors, passages
+from pipeline.records.collection import open_vectors, vector_files
 from pipeline.records.descriptions import open_descriptions, open_drawn, target_ids
 from pipeline.records.evidence import evidence_parts, figures_of, page_rows, placement_parts
 from pipeline.records.ledger import each_fate, quarantine_file, read_fates
@@ -24,6 +24,7 @@ from schemas.errors import TransientError
 from schemas.filters import Modality
 from schemas.ids import alias_name, document_file, figure_file, version_file
 from schemas.parquet import schema_of
+from schemas.ports import ObjectStore
 from schemas.stages import Report, silent
 from schemas.versions import Manifest, Status
 
@@ -119,7 +120,7 @@ def _spare(workspace: Workspace, removable: list[str]) -> str | None:
     return None
 
 
-KINDS = ("documents", "figures", "parsed", "structured", "tagged", "quarantine", FOLDER)
+KINDS = ("documents", "figures", "parsed", "structured", "tagged", "vectors", "quarantine", FOLDER)
 """Folders of objects that versions share."""
 
 _IDS = pa.schema((pa.field("id", pa.string(), nullable=False),))
@@ -139,12 +140,6 @@ class NeededRecords:
         """Add ids; duplicates don't matter."""
         for batch in batched(names, _IDS_A_BATCH):
             self._tables.add(self._needed, pa.table([batch], schema=_IDS))
-
-    def missing(self) -> int:
-        """Return how many of them the cache lacks."""
-        self._load("held", self.cache)
-        query = f"SELECT count(DISTINCT id) FROM {self._needed} ANTI JOIN held USING (id)"
-        return int(next(self._tables.values(query)))
 
     def spare(self) -> Sequence[str]:
         """Return the ids of records that aren't needed, each once."""
@@ -181,6 +176,7 @@ class Needs:
         """Yield the names of the shared objects that they need; one may come twice."""
         for manifest in self.manifests:
             yield from objects_of(self.workspace, manifest)
+            yield from vectors_of_version(self.workspace.store, manifest)
 
 
 def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTables, report: Report = silent) -> Needs:
@@ -218,15 +214,15 @@ def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[Rec
         drawn = needed(open_drawn(store, keys["drawn"]))
         for part in evidence_parts(store, version):
             drawn.add(drawn_page_id(doc_id, page) for doc_id, page, _ in page_rows(part))
-    embedded = [(vectors, needed(vectors.cache)) for vectors in open_vectors(store, manifest.spaces)]
-    for part in evidence_parts(store, version):
-        rows = passages(part)
-        for vectors, names in embedded:
-            names.add(vectors.contents(rows))
+
+
+def vectors_of_version(store: ObjectStore, manifest: Manifest) -> Iterator[str]:
+    """Yield the names of the files with a version's vectors; all its rows are read."""
+    return vector_files(evidence_parts(store, manifest.version), open_vectors(store, manifest.spaces))
 
 
 def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
-    """Yield the names of the shared objects that a version needs; a figure may come twice."""
+    """Yield the names of the shared objects that a version needs, but for its vectors; a figure may come twice."""
     store, keys, version = workspace.store, manifest.keys, manifest.version
     for row in each_fate(read_fates(store, version)):
         if row.status is Status.INDEXED:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from backends.stores.objects import attempt
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.collection import SpaceVectors, derive, fill, holds, is_forwarded, open_vectors, read_back
+from pipeline.records.collection import SpaceVectors, bring_forward, derive, fill, holds, open_vectors, read_back
 from pipeline.records.columns import read_columns, write_columns
 from pipeline.records.differences import Difference, difference
 from pipeline.records.evidence import evidence_parts, evidence_sample
@@ -95,9 +95,7 @@ def _bring_forward(workspace: Workspace, version: str, counted: Counts, spaces: 
         store.delete(manifest_name(earlier))
         workspace.write_index_options(version, counted.documents_by_language, earlier)
     index = workspace.index(version)
-    columns = read_columns(store, version)
-    row_count = derive(index, index, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS, columns)
-    return row_count if row_count is not None and is_forwarded(index, changes, spaces, counted.rows) else None
+    return bring_forward(index, changes, spaces, LEXICAL_FIELDS, counted.rows, read_columns(store, version))
 
 
 def _usable_difference(workspace: Workspace, version: str, documents: int) -> tuple[Difference, dict[str, int]] | None:

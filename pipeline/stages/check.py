@@ -19,7 +19,7 @@ from backends.stores.objects import attempt
 from backends.stores.temporary_tables import KEYED, KeyedTable, TemporaryTables, keyed
 from pipeline.corpus.languages import known_languages
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.collection import VectorJoin, open_vectors, passages
+from pipeline.records.collection import SpaceVectors, documents_of, open_vectors, passages
 from pipeline.records.descriptions import StructuredFiles, drawn_cache
 from pipeline.records.documents import Inherited, inherit
 from pipeline.records.ledger import (
@@ -62,6 +62,7 @@ from schemas.ports import ObjectStore
 from schemas.stages import Report, Stage, Step, silent
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
+from tasks.enriching.spaces import SPACES
 from tasks.reading.picture_places import pictures_by_their_text, read_with_neighbours
 from tasks.versions.check import (
     PLACED,
@@ -88,7 +89,7 @@ from tasks.versions.row_rules import (
     long_texts,
     row_counts,
     row_verdict,
-    vectors_off,
+    rows_off,
 )
 
 
@@ -201,8 +202,6 @@ class _Examined:
     by_text: list[tuple[str, Mapping[int, bool]]]
     evidence_ids: list[str]
     keys: pa.Table
-    vectors: list[list[str | None]]
-    """Names of the vectors of rows, by space."""
     figures: tuple[pa.Table, pa.Table]
     """The pages and the placements with a figure, as rows of ``PLACED``."""
     pages: pa.Table
@@ -254,16 +253,16 @@ class CheckActor:
         laws.resolved.look(rows)
         verified = {doc_id for doc_id, document in documents.items() if document.is_verified}
         row_texts = passages(rows.evidence)
+        vectors_off = {length_of(vectors.space.name): _vectors_off(vectors, rows.evidence) for vectors in self._spaces}
         n_tokens = np.array(self._count_tokens([str(row.text) for row in row_texts]), np.int32)
         return _Examined(
             laws,
             by_text,
             [str(evidence_id) for evidence_id in rows.evidence.column("evidence_id").to_pylist()],
             keyed_by_words(rows.evidence, 0),
-            [space.names(row_texts) for space in self._spaces],
             (pictured_pages(rows.evidence, verified), placed_figures(rows.placements, verified)),
             rows.evidence.select(_PAGES.names).cast(_PAGES),
-            broken_rows(rows.evidence, n_tokens, self._workspace.corpus.chunks.tokens),
+            broken_rows(rows.evidence, n_tokens, self._workspace.corpus.chunks.tokens) | vectors_off,
         )
 
     def _content_of(self, doc_id: str) -> DocumentContent:
@@ -284,6 +283,15 @@ class CheckActor:
         error = attempt(lambda: self._store.get(figure_file(figure)))[1]
         fault = None if error is None else "is not stored" if isinstance(error, MissingError) else "can't be decoded"
         return figure, fault, error
+
+
+def _vectors_off(vectors: SpaceVectors, evidence: pa.Table) -> NDArray[np.int64]:
+    """Return the rows that have a vector whose length isn't 1, one document in memory at a time."""
+    indices, stop = [np.empty(0, np.int64)], 0
+    for doc_id, rows in documents_of(evidence):
+        start, stop = stop, stop + rows.num_rows
+        indices.append(start + rows_off(vectors.of(doc_id, passages(rows))))
+    return np.concatenate(indices)
 
 
 class _VersionData:
@@ -323,7 +331,6 @@ class _VersionData:
         self._by_number = KeyedTable(tables, "numbers", PLACED, "number")
         for name in ("ids", "keys"):
             tables.create(name, KEYED)
-        self._joins = [VectorJoin(tables, vectors) for vectors in open_vectors(store, workspace.spaces)]
         self._laws = _Laws(TagTemplate(workspace.corpus.tags.template))
         self._pages, self._broken, self._n_rows = [_PAGES.empty_table()], dict[str, list[NDArray[np.int64]]](), 0
 
@@ -351,8 +358,6 @@ class _VersionData:
             "SELECT row FROM mine JOIN shared USING (key) "
             "QUALIFY row_number() OVER (PARTITION BY key ORDER BY row) > 1 OR n > count(*) OVER (PARTITION BY key)"
         )
-        for join in self._joins:
-            self._broken[length_of(join.name)] = [vectors_off(join.norms())]
 
     def _add(self, examined: _Examined) -> None:
         first, count = self._n_rows, examined.pages.num_rows
@@ -365,8 +370,6 @@ class _VersionData:
         self._tables.add("ids", keyed(range(first, first + count), examined.evidence_ids))
         rows = examined.keys.column("row").to_numpy() + first
         self._tables.add("keys", keyed(rows, examined.keys.column("key").to_pylist()))
-        for join, names in zip(self._joins, examined.vectors, strict=True):
-            join.expect(names)
         pages, placements = examined.figures
         self.by_figure.add(pages)
         self._add_figures(placements)
@@ -379,7 +382,7 @@ class _VersionData:
         """Judge the rules on rows, and write the Data Docs."""
         corpus = self._workspace.corpus
         broken = {rule: np.concatenate(rows) for rule, rows in self._broken.items() if rows}
-        long_rule, spaces = long_texts(corpus.chunks.tokens), [join.name for join in self._joins]
+        long_rule, spaces = long_texts(corpus.chunks.tokens), [name for name in self._workspace.spaces if name in SPACES]
         unchanged = self._count_unchanged(corpus.chunks.tokens, len(broken.get(REPEATED, ())))
         self.long = unchanged[LONG_TEXTS] + len(broken.get(long_rule, ()))
         n_rows = sum(facts.rows for doc_id, facts in self._documents.items() if doc_id not in self._changed) + self._n_rows

@@ -6,17 +6,15 @@ Originals, the pointer and the audit log are the truth; everything else is deriv
 from collections.abc import Iterable, Iterator
 
 from backends.stores.objects import attempt, check_object, unless_damaged
-from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES, RecordCache
-from pipeline.records.collection import open_vectors, passages
 from pipeline.records.descriptions import SPENT, drawn_cache
 from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
 from pipeline.records.lease import LEASE
 from pipeline.records.ledger import quarantine_file, read_failures
 from pipeline.records.manifests import changed, manifest_name, missing_or_cut, read_manifest, readable_manifest
 from pipeline.records.publication import LIVE, drop_previous, read_pointer, readable_pointer
-from pipeline.records.retention import KINDS, NeededRecords, objects_of
+from pipeline.records.retention import KINDS, objects_of, vectors_of_version
 from pipeline.records.row_parts import DOCUMENTS
 from schemas.documents import Kind, Segmented
 from schemas.errors import DamagedError, MissingError
@@ -24,6 +22,7 @@ from schemas.ids import version_file
 from schemas.parquet import schema_of
 from schemas.ports import ObjectStore
 from schemas.stages import Report, silent
+from schemas.versions import Manifest
 
 _MADE = tuple(kind for kind in KINDS if kind != "documents")
 
@@ -44,7 +43,7 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
     errors += [error] if live and (error := attempt(lambda: read_failures(store, live))[1]) else []
     if deep:
         errors += _unreadable_objects(store, (name for kind in CACHES for name in store.names(kind)))
-        errors += _missing_vectors(workspace, pointer.version if pointer else None)
+        errors += _unreadable_objects(store, _vectors(store, live)) if live else ()
     stored = {name for kind in KINDS for name, _ in store.listing(kind)}
     checked_objects: set[str] = set()
     for read_count, version in enumerate(finished):
@@ -151,20 +150,10 @@ def _unreadable_objects(store: ObjectStore, names: Iterable[str], *, optional: b
             yield error
 
 
-def _missing_vectors(workspace: Workspace, version: str | None) -> Iterator[DamagedError]:
-    """Yield an error for the vector cache of each space that lacks vectors of a version."""
+def _vectors(store: ObjectStore, live: Manifest) -> Iterator[str]:
+    """Yield the files of the live version's vectors, as far as its rows can be read."""
     try:
-        manifest = read_manifest(workspace.store, version) if version else None
-        if version is None or manifest is None:
-            return
-        for vectors in open_vectors(workspace.store, manifest.spaces):
-            with TemporaryTables() as tables:
-                needed = NeededRecords(vectors.cache, tables)
-                for part in evidence_parts(workspace.store, version):
-                    needed.add(vectors.contents(passages(part)))
-                missing = needed.missing()
-            if missing:
-                yield vectors.cache.missing_records(missing)
+        yield from vectors_of_version(store, live)
     except DamagedError:
         return
 

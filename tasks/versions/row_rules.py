@@ -1,6 +1,7 @@
 """The rules of each row of evidence, as Arrow expressions, and what is known of a row only beside others."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +27,8 @@ from schemas.gates import (
     describe_violations,
 )
 from schemas.tags import is_disarmed
+from tasks.enriching.spaces import NORM_TOLERANCE
 
-_NORM_TOLERANCE = 1e-3
 _LARGEST_PAGE_PT = 100_000
 
 COLUMNS = "evidence has the columns of its schema"
@@ -70,9 +71,16 @@ def broken_rows(rows: pa.Table, n_tokens: Sequence[int] | NDArray[np.int32], max
     return {rule: np.asarray(pc.indices_nonzero(breaks.column(rule)), np.int64) for rule in expressions}
 
 
-def vectors_off(norms: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Return the vectors whose length isn't 1, NaN among them."""
-    return np.flatnonzero(~(np.abs(norms - 1) <= _NORM_TOLERANCE))
+def rows_off(column: "pa.Array[Any]") -> NDArray[np.int64]:
+    """Return the rows with a vector whose length isn't 1 or that holds NaN; each has a vector, a list of them, or null."""
+    if isinstance(column.type, pa.FixedSizeListType):
+        rows: Any = np.flatnonzero(np.asarray(column.is_valid()))
+    else:
+        rows, column = np.asarray(pc.list_parent_indices(column)), pc.list_flatten(column)
+    dimension = cast("pa.FixedSizeListType[Any, Any]", column.type).list_size
+    values = np.asarray(pc.list_flatten(column), np.float32).reshape(-1, dimension)
+    is_off = ~(np.abs(np.linalg.norm(values, axis=1) - 1) <= NORM_TOLERANCE)
+    return np.unique(np.asarray(rows, np.int64)[is_off])
 
 
 def _within(value: pc.Expression, low_pt: float) -> pc.Expression:

@@ -69,6 +69,30 @@ def test_a_replay_in_vain_step_by_step_builds_no_version(published: Workspace) -
     assert (last.state, last.version) == ("unchanged", before)
 
 
+def test_a_run_that_lost_its_lease_finishes_no_version(published: Workspace) -> None:
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
+    run, other = RefreshRun(published, "run-1"), RefreshRun(published, "run-2")
+    planned = run.plan()
+    with run.holding_lease():
+        run.release()  # as the lease of a run that was paused for longer than its term
+        with other.holding_lease(), pytest.raises(ContractError, match="another run took the lease over"):
+            run.finish(planned.version)
+    assert read_manifest(published.store, planned.version) is None
+
+
+def test_a_replay_of_one_source_tries_no_other(published: Workspace) -> None:
+    for name in ("page", "note"):
+        (Path(published.corpus.source) / f"{name}.pdf").write_bytes(f"<html>{name}".encode())
+    workspace = open_workspace(str(write_corpus(published.file.parent.parent, "gates: {max_quarantined: 0.9}\n")))
+    quarantined = {failure.source: failure.doc_id for failure in refresh(workspace).failures}
+    assert quarantined.keys() == {"page.pdf", "note.pdf"}
+    run = RefreshRun(workspace, "run-1")
+    for sources in (["page.pdf"], ["note.pdf"], ["page.pdf", "note.pdf"], []):
+        planned = run.plan(RunOptions(replay=True, documents=sources))
+        assert {*planned.again} == {quarantined[source] for source in sources or quarantined}
+    run.release()
+
+
 def test_a_dry_run_writes_no_version(published: Workspace) -> None:
     write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
     versions = published.store.folders("versions")

@@ -14,15 +14,15 @@ from backends.stores.document_files import ParsedDocumentFile, is_finished, pars
 from backends.stores.objects import existing
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.collection import SpaceVectors, open_vectors, passages
-from pipeline.records.descriptions import add_spent, drawn_cache, read_spent
+from pipeline.records.collection import documents_of, passages
+from pipeline.records.descriptions import drawn_cache, read_spent
 from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections_by_id, parsed_documents
-from pipeline.records.expected_calls import vectors_of
+from pipeline.records.ledger import readable_ledger
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.stages.enrich.captions import describe_targets
+from pipeline.stages.enrich.embedding import Embedding
 from pipeline.stages.enrich.readings import keep_earlier
 from ray_jobs.cluster import connected
-from ray_jobs.embed import BATCHES_A_CALL, embed, is_few
 from ray_jobs.enrich import (
     FEW_DOCUMENTS,
     FEW_PAGES,
@@ -36,21 +36,16 @@ from ray_jobs.enrich import (
 from ray_jobs.pools import Outcome, RowFailure
 from schemas.base import batched
 from schemas.documents import DrawnPage, Recognised, Segmented, drawn_page_id
-from schemas.errors import Failure, FailureCode, TransientError, UserError
-from schemas.models import Usage
+from schemas.errors import Failure, FailureCode
 from schemas.parquet import rows_of, schema_of, table_of
-from schemas.ports import Vector
 from schemas.stages import Report, Stage, Step, silent
-from schemas.versions import Spent
-from tasks.enriching.spaces import EmbeddingInput, RowText, Space
-from tasks.enriching.spending import Budget, cost_of, maximum_embedding_cost
+from schemas.versions import Plan, Status
+from tasks.enriching.spaces import RowText
+from tasks.enriching.spending import Budget
 from tasks.figures.segment import pictures_to_segment, pictures_with_tables
 from tasks.reading.recognise import pictures_to_recognise
 from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer
 from workers.draw_pages import LIMITS, keep_pictures
-
-ROWS_AT_ONCE = 50_000
-"""Rows that are embedded together: some 100 MB of text. Loading a model once for so many is cheap."""
 
 DOCUMENTS_AT_ONCE = 10_000
 """Documents whose pictures are read together: some 10 MB of names."""
@@ -83,7 +78,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         budget = Budget(limits, limits.corpus, read_spent(workspace.store))
         # Before vectors are made, since descriptions are embedded with their rows.
         captioned = describe_targets(workspace, structured, sources, plan.run_id, budget, report)
-        embedding = _Embedding(workspace, budget, ray, report)
+        embedding = Embedding(workspace, _documents_before(workspace, plan, sources), budget, ray, report)
         embedding.embed(_passages(workspace, inherited, structured, sources))
     failures = [
         Failure(
@@ -304,84 +299,22 @@ def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict
     return {"drawn": drawn_count}
 
 
-class _Embedding:
-    """Embeds what has no vector yet; ``paid`` is the cost of endpoints' vectors, by ``expected_embeddings``' names."""
-
-    def __init__(self, workspace: Workspace, budget: Budget, ray: _OnDemand, report: Report) -> None:
-        self._workspace, self._budget, self._ray, self._report = workspace, budget, ray, report
-        self.count, self.paid = 0, dict[str, Spent]()
-
-    def embed(self, rows: Iterable[RowText]) -> None:
-        """Embed rows, some at a time, space by space; raises ``UserError`` where the budget doesn't hold an endpoint's calls."""
-        spaces = open_vectors(self._workspace.store, self._workspace.spaces)
-        for group in batched(rows, ROWS_AT_ONCE):
-            for vectors in spaces:
-                self._embed_in(vectors, group)
-
-    def _embed_in(self, vectors: SpaceVectors, rows: Sequence[RowText]) -> None:
-        corpus, space, cache = self._workspace.corpus, vectors.space, vectors.cache
-        contents = vectors.contents(rows)
-        missing = cache.missing(contents)
-        if not missing:
-            return
-        self._ray(not is_few(space, len(missing), corpus.embeddings, corpus.ray))
-        failures: list[RowFailure] = []
-
-        def tables() -> Iterator[pa.Table]:
-            for outcomes in self._vectors(space, missing, contents):
-                failures.extend(outcome.failure for outcome in outcomes if outcome.failure is not None)
-                yield vectors.records({made.row_id: made.value for made in outcomes if made.value is not None})
-
-        keep(cache, tables(), Step.EMBED, len(missing), self._report, self.count)
-        if failures:
-            raise TransientError(
-                f"{len(failures)} rows have no vector {space.name} ({failures[0].message}); "
-                "refresh again: the others are kept"
-            )
-        self.count += len(missing)
-
-    def _vectors(
-        self, space: Space, missing: Sequence[str], contents: Mapping[str, EmbeddingInput]
-    ) -> Iterator[list[Outcome[Vector]]]:
-        """Yield vectors as ``embed`` does; calls of an endpoint are held to the budget."""
-        store, corpus = self._workspace.store, self._workspace.corpus
-        endpoint = space.endpoint(corpus.embeddings)
-        if endpoint is None:
-            yield from embed(missing, contents, space, corpus.embeddings, store.root, corpus.ray, Usage())
-            return
-        add_spent(store, Spent())  # a count that is new begins with the cost of stored replies, and of nothing else
-        batch, embedded_count = space.pool(corpus.embeddings).batch, 0
-        for batch_names in batched(missing, batch * BATCHES_A_CALL):
-            characters = sum(len(contents[name].text or "") for name in batch_names)
-            maximum_cost = maximum_embedding_cost(endpoint.price, characters, endpoint.calls(len(batch_names), batch))
-            if not self._budget.reserve(maximum_cost):
-                raise UserError(
-                    f"budget: it doesn't hold the calls of {space.option}: {len(missing) - embedded_count} rows have no "
-                    f"vector {space.name} yet; raise it and refresh again: the others are kept"
-                )
-            usage = Usage()
-            try:
-                yield from embed(batch_names, contents, space, corpus.embeddings, store.root, corpus.ray, usage)
-            finally:
-                # In ``finally``, since calls cost money even if a later one fails.
-                spent = cost_of(endpoint.price, usage)
-                self._budget.settle(maximum_cost, spent)
-                add_spent(store, spent)
-                if spent.calls:
-                    name = vectors_of(space)
-                    self.paid[name] = self.paid.get(name, Spent()) + spent
-            embedded_count += len(batch_names)
+def _documents_before(workspace: Workspace, plan: Plan, sources: Mapping[str, str]) -> dict[str, str]:
+    """Return the live version's document of each document's source, where that is another one."""
+    ledger = readable_ledger(workspace.store, plan.parent) if plan.parent else []
+    before = {row.source: row.doc_id for row in ledger if row.status is Status.INDEXED}
+    return {doc_id: before[source] for doc_id, source in sources.items() if before.get(source, doc_id) != doc_id}
 
 
 def _passages(
     workspace: Workspace, inherited: Inherited, doc_ids: Iterable[str], sources: Mapping[str, str]
-) -> Iterator[RowText]:
+) -> Iterator[tuple[str, Sequence[RowText]]]:
     reader = DocumentReader(workspace, match_corrections_by_id(workspace, doc_ids, inherited))
     for doc_id in doc_ids:
-        yield from reader.passages(doc_id, sources[doc_id])
+        yield doc_id, reader.passages(doc_id, sources[doc_id])
     # Rows that are taken over have vectors, unless a space is new or has another model.
     for earlier in () if inherited.embedded else inherited.rows(workspace.store):
-        yield from passages(earlier.evidence)
+        yield from ((doc_id, passages(rows)) for doc_id, rows in documents_of(earlier.evidence))
 
 
 def keep(cache: RecordCache, batches: Iterable[pa.Table], step: str, total: int, report: Report, before: int = 0) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.collection import search_texts
+from pipeline.records.collection import passages
 from pipeline.records.descriptions import read_spent
 from pipeline.records.manifests import read_manifest
 from pipeline.run import refresh
@@ -18,6 +18,7 @@ from pipeline.stages.plan import plan
 from schemas.errors import TransientError, UserError
 from schemas.retrieval import Query
 from schemas.versions import Spent, in_words
+from tasks.enriching.spaces import searched_text
 from tests import endpoint_server
 from tests.endpoint_server import EndpointServer, by_words, status
 from tests.manuals import write_manual
@@ -40,7 +41,9 @@ def test_rows_and_questions_are_embedded_by_the_server(corpus_file: Path, endpoi
     made = refresh(workspace)
     assert made.published
     evidence = read_evidence(workspace.store, str(made.version))
-    texts = dict(zip(map(str, evidence.column("evidence_id").to_pylist()), search_texts(evidence), strict=True))
+    texts = dict(
+        zip(map(str, evidence.column("evidence_id").to_pylist()), map(searched_text, passages(evidence)), strict=True)
+    )
     embedded = [text for call in endpoint.calls for text in call.texts]
     assert sorted(set(texts.values())) == sorted(embedded), "each text once"
     asked = np.array(by_words(QUESTION))

@@ -38,8 +38,7 @@ def needed(tmp_path: Path, tables: TemporaryTables) -> NeededRecords:
     return made
 
 
-def test_records_are_missing_and_to_spare_once_each(needed: NeededRecords) -> None:
-    assert needed.missing() == 2
+def test_records_are_to_spare_once_each(needed: NeededRecords) -> None:
     assert sorted(needed.spare()) == _names(*range(200, 301))
 
 
@@ -47,10 +46,3 @@ def test_what_another_cache_lacks_is_given_once_with_its_values(needed: NeededRe
     there = _cache(tmp_path / "there", tuple(range(100)), (250,))
     found = pa.concat_tables(needed.not_in(there)).sort_by("value")
     assert found.to_pylist() == _records(*range(100, 200), 301).to_pylist()
-
-
-def test_nothing_is_missing_of_nothing_and_all_of_it_is_to_spare(tmp_path: Path, tables: TemporaryTables) -> None:
-    needed = NeededRecords(_cache(tmp_path / "here", (1, 2)), tables)
-    assert needed.missing() == 0
-    assert sorted(needed.spare()) == _names(1, 2)
-    assert NeededRecords(_cache(tmp_path / "empty"), tables, 1).missing() == 0

@@ -13,10 +13,11 @@ import yaml
 from backends.models.minilm import MiniLM
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.collection import search_texts
+from pipeline.records.collection import passages
 from pipeline.run import refresh
 from schemas.errors import UserError
 from schemas.retrieval import Query
+from tasks.enriching.spaces import searched_text
 from tests.endpoint_server import Call, EndpointServer
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
@@ -59,7 +60,7 @@ def test_each_space_embeds_its_part_of_a_row_and_nothing_else(corpus_file: Path,
     assert made.published
     evidence = read_evidence(workspace.store, str(made.version))
     expected: dict[str, dict[str, str]] = {space: {} for space in PARTS}
-    for row, searched in zip(evidence.to_pylist(), search_texts(evidence), strict=True):
+    for row, searched in zip(evidence.to_pylist(), map(searched_text, passages(evidence)), strict=True):
         for space, text in _parts(row, searched).items():
             if text:
                 expected[space][row["evidence_id"]] = text

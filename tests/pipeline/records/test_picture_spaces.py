@@ -5,17 +5,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from backends.models import clip, late_interaction
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS
 from backends.stores.object_store import open_store
-from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.collection import SpaceVectors, VectorJoin, open_vectors, passages
+from pipeline.records.collection import SpaceVectors, documents_of, open_vectors, passages
 from pipeline.records.notes import read_notes
 from pipeline.run import refresh
 from schemas.errors import ContractError, RequestError, UserError
@@ -25,7 +23,8 @@ from schemas.reports import RefreshResult
 from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
 from schemas.versions import ModelCard
-from tasks.enriching.spaces import IMAGE, LATE, UNIFIED, RowText, Space
+from tasks.enriching.spaces import IMAGE, LATE, UNIFIED, Space
+from tasks.versions.row_rules import rows_off
 from tests.manuals import picture, write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.published_files import similar_to
@@ -158,6 +157,18 @@ def test_a_search_by_words_loads_no_model_of_pictures(
         loaded.cache_clear()
 
 
+def stored_ids(workspace: Workspace) -> dict[str, set[str]]:
+    """Return the ids of all stored vectors, by space."""
+    return {
+        vectors.space.name: {
+            str(name)
+            for file in workspace.store.names(vectors.folder)
+            for name in vectors.read(file).column("id").to_pylist()
+        }
+        for vectors in open_vectors(workspace.store, workspace.spaces)
+    }
+
+
 @pytest.mark.slow
 def test_one_vector_a_distinct_picture_and_nothing_is_embedded_twice(
     spaces_wanted: dict[str, object], tmp_path: Path
@@ -166,9 +177,8 @@ def test_one_vector_a_distinct_picture_and_nothing_is_embedded_twice(
     file = write(tmp_path, spaces_wanted)
     first = open_workspace(file)
     assert refresh(first).published
-    vectors = {one.space.name: one for one in open_vectors(first.store, first.spaces)}
-    before = {name: one.cache.ids() for name, one in vectors.items()}
-    assert len(before["image"]) == len(before["unified"]) == len(before["late"]) == 2
+    before = stored_ids(first)
+    assert [len(before[space]) for space in ("image", "unified", "late")] == [2, 2, 2]
     for subject in ("winch", "crane", "drill", "press", "lathe"):  # the same pictures under other words
         write_manual(tmp_path / "pdfs" / f"{subject}.pdf", subject, seed=1)
     again = open_workspace(file)
@@ -176,7 +186,7 @@ def test_one_vector_a_distinct_picture_and_nothing_is_embedded_twice(
     write_manual(tmp_path / "pdfs" / "lathe.pdf", "brass lathe", seed=1)
     made = refresh(open_workspace(file))
     assert made.published
-    after = {one.space.name: one.cache.ids() for one in open_vectors(again.store, again.spaces)}
+    after = stored_ids(again)
     assert (after["image"], after["late"]) == (before["image"], before["late"])
     assert len(after["unified"]) == 14
     rows = figures(again, str(made.version))
@@ -247,7 +257,9 @@ def test_precision_and_a_raised_version_of_the_settings_are_part_of_the_key(
 
     first = keys()
     image = {"name": spaces_wanted["image"]["model"], "revision": "1", "dimension": CLIP_DIMENSION}
-    assert first["image"] == key(model=image, step=IMAGE.version), "as it was before there were versions of the settings"
+    assert first["image"] == key(model=image, step=IMAGE.version, layout="documents"), (
+        "without the settings where they are the default"
+    )
     assert keys(precision="float32") == first
     assert _others(first, keys(precision="bfloat16")) == {"image", "late", "unified"}
     for module, changed in ((clip, {"image", "unified"}), (late_interaction, {"late"})):
@@ -285,44 +297,36 @@ def test_a_vector_that_is_none_never_reaches_the_cache(
     with pytest.raises(ContractError, match=rf"clip made .*{says}.*of figure [0-9a-f]{{64}}"):
         refresh(workspace)
     (_, image) = open_vectors(workspace.store, workspace.spaces)
-    assert image.cache.ids() == set()
+    assert not image.exist()
 
 
 @pytest.mark.parametrize("space", [IMAGE, LATE], ids=["image", "late"])
-def test_vectors_are_joined_to_their_rows_whatever_the_order_of_the_cache(
-    space: Space, made_once: tuple[Workspace, RefreshResult], tables: TemporaryTables
+def test_a_column_holds_the_vector_of_each_row_and_null_where_there_is_none(
+    space: Space, made_once: tuple[Workspace, RefreshResult]
 ) -> None:
-    workspace, made = made_once
-    own = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is space)
-    rows = passages(read_evidence(workspace.store, str(made.version)))
-    join = VectorJoin(tables, own)
-    for start in range(0, len(rows), 3):
-        join.expect(own.names(rows[start : start + 3]))
-    join.write()
-    wanted = own.of(rows)
-    assert wanted.type == own.column.type
-    assert [value is None for value in wanted.to_pylist()] == [row.figure_id is None for row in rows]
-    assert pa.concat_arrays([join.read(0, 2), join.read(2, 2), join.read(2, len(rows))]).equals(wanted)
-    assert join.norms() == pytest.approx(np.ones(len(rows)), abs=1e-5)
+    workspace, result = made_once
+    vectors = next(vectors for vectors in open_vectors(workspace.store, workspace.spaces) if vectors.space is space)
+    stored = 0
+    for doc_id, evidence in documents_of(read_evidence(workspace.store, str(result.version))):
+        rows = passages(evidence)
+        column = vectors.of(doc_id, rows)
+        assert column.type == vectors.column.type
+        assert [vector is None for vector in column.to_pylist()] == [row.figure_id is None for row in rows]
+        records = vectors.read(vectors.file(doc_id, vectors.contents(rows))).to_pylist()
+        vectors_by_id = {record["id"]: record["vector"] for record in records}
+        for row, vector in zip(rows, column.to_pylist(), strict=True):
+            if vector is not None:
+                assert vector == vectors_by_id[str(row.figure_id)]
+        assert rows_off(column).tolist() == []
+        stored += len(records)
+    assert stored
 
 
-def test_of_many_vectors_the_length_furthest_from_one_is_judged(tmp_path: Path, tables: TemporaryTables) -> None:
-    kept = SpaceVectors(open_store(str(tmp_path / "store")), LATE, "key", LATE_DIMENSION)
-    rows = [RowText("figure", "", [], "", figure_id=name) for name in ("long", "short", "none", "well")]
+def test_written_vectors_are_read_beside_earlier_ones(tmp_path: Path) -> None:
+    vectors = SpaceVectors(open_store(str(tmp_path / "store")), LATE, "key", LATE_DIMENSION)
     unit = np.eye(3, LATE_DIMENSION, dtype=np.float32)
-    kept.cache.append(
-        kept.records({"well": unit, "none": unit * np.nan, "short": unit * 0.5, "long": np.vstack([unit, 2 * unit])})
-    )
-    join = VectorJoin(tables, kept)
-    join.expect(kept.names(rows))
-    assert join.norms() == pytest.approx([2, 0.5, np.nan, 1], nan_ok=True)
-
-
-def test_a_column_of_vectors_holds_null_where_there_are_none(made_once: tuple[Workspace, RefreshResult]) -> None:
-    workspace, _ = made_once
-    image = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is IMAGE)
-    values = np.arange(32, dtype=np.float32).reshape(2, 16)
-    column = image.array(values, np.array([0, 1, 0, 1, 0]))
-    assert column.type == pa.list_(pa.float32(), 16)
-    assert [row is None for row in column.to_pylist()] == [True, False, True, False, True]
-    assert np.array_equal(np.array(column.drop_null().to_pylist(), np.float32), values)
+    first = vectors.write("doc", {"one": unit, "two": unit[:2]})
+    second = vectors.write("doc", {"three": unit[:1]}, [vectors.read(first)])
+    assert second == vectors.file("doc", ["two", "three", "one"]) != first
+    counts = {record["id"]: len(record["vector"]) for record in vectors.read(second).to_pylist()}
+    assert counts == {"one": 3, "two": 2, "three": 1}

@@ -16,7 +16,8 @@ from pipeline.corpus import workspace as workspace_module
 from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.collection import SpaceVectors, open_vectors, passages
+from pipeline.records.collection import SpaceVectors, open_vectors, passages, vector_files
+from pipeline.records.evidence import evidence_parts
 from pipeline.records.manifests import manifest_name, read_manifest
 from pipeline.records.notes import read_notes
 from pipeline.run import refresh
@@ -119,6 +120,10 @@ def _sections(workspace: Workspace) -> SpaceVectors:
     return sections
 
 
+def _section_files(workspace: Workspace, version: str) -> list[str]:
+    return sorted(vector_files(evidence_parts(workspace.store, version), [_sections(workspace)]))
+
+
 def test_a_space_that_is_declared_is_embedded_built_and_searched(workspace: Workspace) -> None:
     made = refresh(workspace)
     assert made.published
@@ -199,26 +204,23 @@ def test_a_live_version_of_another_revision_is_neither_searched_nor_compared_wit
 def test_copies_sweeps_and_repairs_go_through_every_space(published: Workspace, tmp_path: Path, declared: None) -> None:
     workspace = open_workspace(with_presets(published.file))
     version = str(refresh(workspace).version)
-    rows = passages(read_evidence(workspace.store, version))
-    contents = _sections(workspace).contents(rows)
-
     elsewhere = workspace.file.parent / "elsewhere.yaml"
     elsewhere.write_text(f"{workspace.file.read_text()}store: {tmp_path / 'elsewhere'}\n")
     target = open_workspace(str(elsewhere))
     mirror(workspace, target, version)
     make_live(target, version)
-    assert _sections(target).cache.ids() == contents.keys()
+    assert target.store.names(_sections(target).folder) == _section_files(workspace, version)
     answers = [PublishedCorpus(one).search(Query(QUESTION, preset="section")).hits for one in (workspace, target)]
     assert answers[0] == answers[1] != []
 
     assert prune(workspace, dry_run=False).records == {}, "what a version needs stays"
     assert find_damage(workspace, deep=True) == {}
-    _sections(workspace).cache.remove(list(contents)[:1])
-    (damaged,) = find_damage(workspace, deep=True)
-    assert damaged == _sections(workspace).cache.folder
+    file, *_ = _section_files(workspace, version)
+    workspace.store.delete(file)
+    assert list(find_damage(workspace, deep=True)) == [file]
     workspace.index(version).drop()
     assert refresh(workspace).published
-    assert _sections(workspace).cache.ids() == contents.keys()
+    assert workspace.store.exists(file)
 
 
 def test_a_manifest_of_before_there_were_several_spaces_is_read(published: Workspace) -> None:
@@ -232,5 +234,5 @@ def test_a_manifest_of_before_there_were_several_spaces_is_read(published: Works
     old["keys"]["vectors"], old["models"][TEXT.name] = space["key"], space["model"]
     assert type(manifest).model_validate(old) == manifest
     assert manifest.spaces[TEXT.name].key == published.spaces[TEXT.name].key
-    assert published.store.names(f"vectors/text/{manifest.spaces[TEXT.name].key}"), "where it always was"
+    assert published.store.names(f"vectors/text/{manifest.spaces[TEXT.name].key}")
     assert manifest_name(version) in published.store.names(f"versions/{version}")

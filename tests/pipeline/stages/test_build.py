@@ -1,16 +1,18 @@
 """What is read back of a built collection, and the gates that judge it."""
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from backends.engines.lancedb_index import LanceIndex
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.collection import ENGINE_GATES, open_vectors, read_back
+from pipeline.records.collection import ENGINE_GATES, bring_forward, open_vectors, read_back
 from pipeline.records.collection import fill as fill_collection
+from pipeline.records.differences import Difference
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.manifests import changed
 from pipeline.records.notes import read_notes
@@ -73,6 +75,48 @@ def test_what_an_engine_lost_is_built_again(corpus_file: Path, monkeypatch: pyte
     made = refresh(workspace)
     assert made.published
     assert made.version != refused.version
+
+
+class _Faulty(MemoryIndex):
+    """An engine that forgets what it is told when a collection is brought forward."""
+
+    def __init__(self, fault: str | None = None) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def drop(self) -> None:
+        fault = self.fault
+        super().drop()
+        self.fault = fault
+
+    def derive(self, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
+        return super().derive(earlier, schema, fields, [] if self.fault == "keeps gone documents" else without)
+
+    def add(self, batches: Iterable[pa.RecordBatch]) -> int:
+        if self.fault == "loses a row":
+            batches = [batch.slice(1) for batch in batches]
+        if self.fault == "writes another text":
+            column = EVIDENCE.get_field_index("text")
+            batches = [batch.set_column(column, "text", pa.array(["another"] * batch.num_rows)) for batch in batches]
+        return super().add(batches)
+
+
+@pytest.mark.parametrize("fault", [None, "keeps gone documents", "loses a row", "writes another text"])
+def test_a_collection_that_was_brought_forward_wrongly_is_found_out(
+    published: Workspace, fault: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (version,) = published.store.folders("versions")
+    spaces = open_vectors(published.store, published.spaces)
+    rows = [*evidence_parts(published.store, version)]
+    first, second = dict.fromkeys(row for part in rows for row in part.column("doc_id").to_pylist())
+    index = _Faulty()
+    fill_collection(index, lambda: rows, spaces, LEXICAL_FIELDS)
+    changed = [pa.concat_tables(rows).filter(pc.equal(pa.concat_tables(rows).column("doc_id"), pa.scalar(first)))]
+    monkeypatch.setattr(Difference, "changed_rows", lambda _: iter(changed))
+    difference = Difference(published.store, version, version, removed=[first, second], changed=[first])
+    index.fault = fault
+    written = bring_forward(index, difference, spaces, LEXICAL_FIELDS, changed[0].num_rows)
+    assert written == (changed[0].num_rows if fault is None else None)
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import tasks.enriching.chunk
 from backends.stores.document_files import StructuredDocumentFile
+from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records import row_parts
 from pipeline.records.ledger import read_ledger
@@ -21,7 +23,7 @@ from pipeline.upkeep.discard import find_damage
 from ray_jobs import enrich
 from schemas.documents import Chunk, Region, StructuredDocument
 from schemas.errors import FailureCode
-from schemas.evidence import VersionRows
+from schemas.evidence import EVIDENCE, VersionRows
 from schemas.geometry import BBox
 from schemas.ports import ObjectStore
 from schemas.reports import RefreshResult
@@ -249,3 +251,31 @@ def _live(workspace: Workspace) -> str:
     pointer = read_pointer(workspace.store)
     assert pointer is not None
     return pointer.version
+
+
+def test_rows_of_a_document_that_was_taken_over_are_checked_where_they_changed(
+    published: Workspace, tmp_path: Path
+) -> None:
+    """``assemble`` may write them again, such as for longer numbers of tags; here a bug changes a page too."""
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    store, run = published.store, RefreshRun(published, "run")
+    planned = run.plan()
+    run.parse(planned.version)
+    for stage in (Stage.ENRICH, Stage.ASSEMBLE):
+        run.work(stage, planned.version)
+    parts, documents = row_parts.read_parts(store, planned.version), row_parts.read_documents(store, planned.version)
+    assert planned.parent is not None
+    assert parts is not None
+    doc_id = min(row_parts.read_documents(store, planned.parent))
+    ((_, rows),) = row_parts.rows_of_documents(store, planned.version, {doc_id})
+    pages = pa.array([0] * rows.evidence.num_rows, pa.int32())
+    evidence = rows.evidence.set_column(EVIDENCE.get_field_index("page"), EVIDENCE.field("page"), pages)
+    spoiled = row_parts.new_rows([(doc_id, VersionRows(evidence, rows.placements))])
+    with TemporaryTables() as tables:
+        facts = row_parts.Facts(store, parts, tables)
+        row_parts.write_version_rows(store, planned.version, parts, documents, {doc_id}, [spoiled], facts)
+    note = run.work(Stage.CHECK, planned.version)
+    run.release()
+    assert all(gate.passed for gate in note.gates)
+    assert note.failures == []
+    assert min(read_evidence(store, planned.version).column("page").to_pylist()) == 1, "made again from finished work"

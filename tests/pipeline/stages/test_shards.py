@@ -80,7 +80,6 @@ def _delete_rows(workspace: Workspace) -> None:
 def _shard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ray_jobs.pools.FEW_DOCUMENTS", 0)
     monkeypatch.setattr(assemble, "DOCUMENTS_A_SHARD", 2)
-    monkeypatch.setattr(check, "_ROWS_A_BATCH", 5)
     monkeypatch.setattr("pipeline.records.row_parts.ROWS_A_PART", 12)
 
 

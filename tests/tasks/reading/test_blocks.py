@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pymupdf
+import pytest
 
 from backends.pdf.document import open_document
 from schemas.corpus import ParseOptions
@@ -12,7 +13,7 @@ from schemas.errors import FailureCode
 from schemas.geometry import BBox, union
 from tasks.reading.blocks import regroup_lines
 from tasks.reading.parse import parse
-from tests.tasks.reading.pages import of, structured
+from tests.tasks.reading.pages import of, paragraph, structured
 
 SIZE = 10.0
 FULL = "a line of a paragraph that goes on to the right side, word by word"
@@ -193,3 +194,15 @@ def test_items_have_their_depth_and_the_text_after_the_list_has_none() -> None:
         *zip([text for _, text in rows], [1, 2, 2, 1], strict=True),
         ("The pump is empty after a minute.", None),
     ]
+
+
+def test_a_page_on_which_the_layout_model_fails_is_read_by_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def predict(self, page: pymupdf.Page, **options: object) -> list[dict[str, object]]:
+            raise RuntimeError("the model can't see this page")
+
+    document = pymupdf.open()
+    paragraph(document.new_page(), "The pump lifts water from the well to the tank above the house.", 100)
+    monkeypatch.setattr("backends.pdf.page._model", Broken)
+    failed = [block.text for block in structured(document, layout="every_page").blocks]
+    assert failed == [block.text for block in structured(document, layout="never").blocks] != []

@@ -1,3 +1,4 @@
+import math
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -21,8 +22,8 @@ from tasks.versions.row_rules import (
     long_texts,
     row_counts,
     row_verdict,
+    rows_off,
     rules,
-    vectors_off,
 )
 
 FIGURE = "f" * 64
@@ -108,8 +109,13 @@ def test_a_long_text_breaks_its_rule() -> None:
     assert broken_in([row(0), row(1)], tokens=MAX_TOKENS) == {}
 
 
-def test_vectors_have_length_one() -> None:
-    assert vectors_off(np.array([1, 0.9, np.nan, 1.0005, np.inf, 0], np.float32)).tolist() == [1, 2, 4, 5]
+@pytest.mark.parametrize(("length", "off"), [(0.9, True), (math.nan, True), (math.inf, True), (0, True), (1.0005, False)])
+def test_vectors_have_length_one(length: float, off: bool) -> None:
+    single = pa.list_(pa.float32(), 2)
+    assert rows_off(pa.array([[0, 1], None, [length, 0], [1, 0]], single)).tolist() == [2] * off
+    late = [[[0, 1], [1, 0]], None, [[1, 0], [0, length], [0, length]], [[0.6, 0.8]]]
+    assert rows_off(pa.array(late, pa.list_(single))).tolist() == [2] * off
+    assert rows_off(pa.nulls(3, single)).tolist() == []
 
 
 def verdict_of(

@@ -192,7 +192,8 @@ def derive(
     """Make a collection of an earlier version's, index it, and return the number of rows written.
 
     Rows of ``removed`` documents are left out; ``changed`` are the rows of changed and new documents, in parts, and
-    ``columns`` is as for ``fill``. Returns None where the engine can't derive one from the other. Raises ``DamagedError`` where a document lacks its vectors.
+    ``columns`` is as for ``fill``. Returns None where the engine can't derive one from the other. Raises ``DamagedError``
+    where a document lacks its vectors.
     """
     if not index.derive(earlier, _schema(spaces, columns), tuple(fields), removed):
         return None

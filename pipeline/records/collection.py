@@ -96,8 +96,7 @@ class SpaceVectors:
         contents = [self.space.content(row) for row in rows]
         names = pa.array([None if content is None else content.id for content in contents], pa.string())
         if names.null_count == len(names):
-            kind: Any = self.column.type
-            return pa.nulls(len(names), kind)
+            return pa.array([None] * len(names), self.column.type)
         records = self.read(self.file(doc_id, {content.id for content in contents if content is not None})).combine_chunks()
         indices = pc.index_in(names, records.column("id").combine_chunks())
         return records.column("vector").combine_chunks().take(indices)

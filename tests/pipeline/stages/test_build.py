@@ -108,7 +108,7 @@ def test_a_collection_that_was_brought_forward_wrongly_is_found_out(
     (version,) = published.store.folders("versions")
     spaces = open_vectors(published.store, published.spaces)
     rows = [*evidence_parts(published.store, version)]
-    first, second = dict.fromkeys(row for part in rows for row in part.column("doc_id").to_pylist())
+    first, second = dict.fromkeys(str(doc_id) for part in rows for doc_id in part.column("doc_id").to_pylist())
     index = _Faulty()
     fill_collection(index, lambda: rows, spaces, LEXICAL_FIELDS)
     changed = [pa.concat_tables(rows).filter(pc.equal(pa.concat_tables(rows).column("doc_id"), pa.scalar(first)))]

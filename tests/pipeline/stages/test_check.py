@@ -278,4 +278,4 @@ def test_rows_of_a_document_that_was_taken_over_are_checked_where_they_changed(
     run.release()
     assert all(gate.passed for gate in note.gates)
     assert note.failures == []
-    assert min(read_evidence(store, planned.version).column("page").to_pylist()) == 1, "made again from finished work"
+    assert 0 not in read_evidence(store, planned.version).column("page").to_pylist(), "made again from finished work"

@@ -6,8 +6,6 @@ Exit codes: 0 done, 1 an outside failure or a bug, 2 the user's mistake or an un
 import atexit
 import gc
 import sys
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from typing import Annotated, NoReturn
 
 import typer
@@ -77,19 +75,6 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-class _NoPandas(MetaPathFinder, Loader):
-    """Makes the import of pandas fail."""
-
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        return ModuleSpec(name, self) if name == "pandas" else None
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        raise ModuleNotFoundError(f"{spec.name} isn't needed here", name=spec.name)
-
-    def exec_module(self, _module: object) -> None:
-        pass
-
-
 def run() -> NoReturn:
     """Run the command in a process of its own.
 
@@ -99,7 +84,7 @@ def run() -> NoReturn:
     gc.set_threshold(*INFREQUENT)
     atexit.register(gc.freeze)
     if sys.argv[1:2] in (["search"], ["ask"]):
-        sys.meta_path.insert(0, _NoPandas())
+        sys.modules["pandas"] = None  # type: ignore[assignment]  # makes its import fail (decision 23)
     main()
 
 

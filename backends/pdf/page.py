@@ -240,7 +240,8 @@ def page_regions(page: "pymupdf.Page", rotation: int) -> list[PageRegion] | None
 def _model() -> Any:
     """Load the model, in this process, with one thread: processes share the cores already.
 
-    PyMuPDF passes no number of threads on. ONNX Runtime starts one a core, and their waiting is 40 % of the CPU time of a page.
+    PyMuPDF passes no number of threads on, and ONNX Runtime has no other setting that reaches its sessions (decision 23). It
+    starts one a core, and their waiting is 40 % of the CPU time of a page.
     """
     import onnxruntime
     from pymupdf.layout import DocumentLayoutAnalyzer

@@ -1,7 +1,7 @@
 """A version's vectors, and its collection in its engine: fill, derive, read back."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.differences import Difference
 from pipeline.records.manifests import check_index_files
 from schemas.base import batched
+from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters
 from schemas.gates import EXAMPLES, GateResult
@@ -67,11 +68,27 @@ class SpaceVectors:
         """Return whether any document has vectors."""
         return next(self._store.listing(self.folder), None) is not None
 
-    def check(self, files: Iterable[str]) -> None:
-        """Raise ``MissingError`` unless all of some files exist."""
-        names = set(files)
-        if missing := names - existing(self._store, self.folder, names):
-            check_object(self._store, min(missing))
+    def check(self, evidence: Iterable[pa.Table]) -> None:
+        """Raise ``MissingError`` where a document of some rows lacks vectors."""
+        ids_by_file = {
+            self.file(doc_id, ids): (doc_id, ids)
+            for part in evidence
+            for doc_id, rows in documents_of(part)
+            if (ids := self.contents(passages(rows)).keys())
+        }
+        for file in ids_by_file.keys() - existing(self._store, self.folder, ids_by_file.keys()):
+            self._search(*ids_by_file[file])
+
+    def _search(self, doc_id: str, ids: Collection[str]) -> pa.Table:
+        """Return records from all files of a document: where a fault lost rows, no file is named by those that are left."""
+        missing, records = set(ids), [self.schema.empty_table()]
+        for file in self._store.names(f"{self.folder}/{doc_id}"):
+            table = self.read(file)
+            records.append(table.filter(pc.is_in(table.column("id"), pa.array(sorted(missing), pa.string()))))
+            missing -= set(map(str, records[-1].column("id").to_pylist()))
+        if missing:
+            check_object(self._store, self.file(doc_id, ids))
+        return pa.concat_tables(records)
 
     def write(self, doc_id: str, vectors: Mapping[str, Vector], earlier: Iterable[pa.Table] = ()) -> str:
         """Write vectors of a document by record id, each ``(n, dimension)`` for late interaction, beside ``earlier`` records.
@@ -97,7 +114,11 @@ class SpaceVectors:
         names = pa.array([None if content is None else content.id for content in contents], pa.string())
         if names.null_count == len(names):
             return pa.array([None] * len(names), self.column.type)
-        records = self.read(self.file(doc_id, {content.id for content in contents if content is not None})).combine_chunks()
+        ids = {content.id for content in contents if content is not None}
+        try:
+            records = self.read(self.file(doc_id, ids)).combine_chunks()
+        except MissingError:
+            records = self._search(doc_id, ids).combine_chunks()
         indices = pc.index_in(names, records.column("id").combine_chunks())
         return records.column("vector").combine_chunks().take(indices)
 
@@ -163,7 +184,7 @@ def fill(
     total, written = sum(part.num_rows for part in evidence()), 0
     report("build", 0, total)
     for vectors in spaces:
-        vectors.check(vector_files(evidence(), [vectors]))
+        vectors.check(evidence())
 
     def batches() -> Iterator[pa.RecordBatch]:
         nonlocal written

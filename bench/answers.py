@@ -34,7 +34,7 @@ from pipeline.published.question_evidence import QuestionEvidence
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.publication import read_pointer
 from schemas.answers import AnswerFinished, AnswerResult, FigurePart, Part, TablePart
-from schemas.corpus.models import EndpointOptions, ModelConfig
+from schemas.corpus.models import EndpointOptions, ModelEntry
 from schemas.evidence import Hit
 from schemas.filters import Filters
 from schemas.geometry import BBox
@@ -210,10 +210,9 @@ def _beside_a_model(
 ) -> str:
     """Return a table of a model's answers beside the extractive ones."""
     endpoint = EndpointOptions(url=arguments.model, retries=0, timeout_s=600)
-    model = ModelConfig(kind="llm", model=arguments.name, revision="bench", endpoint=endpoint)
-    retrieval = workspace.corpus.retrieval.model_copy(update={"models": {"llm": model}})
-    corpus = workspace.corpus.model_copy(update={"retrieval": retrieval})
-    opened, plan = open_version(workspace, version, lambda: corpus), default_preset(retrieval)
+    model = ModelEntry(kind="llm", model=arguments.name, revision="bench", endpoint=endpoint)
+    corpus = workspace.corpus.model_copy(update={"models": {"llm": model}})
+    opened, plan = open_version(workspace, version, lambda: corpus), default_preset(corpus.retrieval)
     sample = questions[:: max(1, len(questions) // arguments.sample)][: arguments.sample]
     replies: dict[str, list[Reply]] = {"extractive": [], "written": []}
     for question in sample:

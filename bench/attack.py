@@ -163,10 +163,13 @@ def _corpora(folder: Path) -> list[str]:
     if all((folder / "store" / name / "LIVE").exists() for name in files):
         return [str(file) for file in files.values()]
     models = folder / "models"
-    image = {"model": str(write_clip(models / "clip")), "revision": "1", "texts": True}
+    image = {"kind": "image_embedder", "model": str(write_clip(models / "clip")), "revision": "1"}
     reranker = {"kind": "cross_encoder", "model": str(write_bert(models / "pairs", scores=True)), "revision": "1"}
-    colbert = {"kind": "late", "model": str(write_bert(models / "tokens")), "revision": "1"}
-    more = {"embeddings": {"image": image}, "retrieval": {"models": {"reranker": reranker, "colbert": colbert}}}
+    colbert = {"kind": "late_scorer", "model": str(write_bert(models / "tokens")), "revision": "1"}
+    more = {
+        "models": {"image": image, "reranker": reranker, "colbert": colbert},
+        "embeddings": {"image": "image", "parts": ["joint"]},
+    }
     for name, seeds in ((CORPUS, [0, 1]), (HIDDEN, [2])):
         pdfs = folder / f"{name}-pdfs"
         write_manuals(pdfs, preset="easy", seeds=seeds, pages=12)

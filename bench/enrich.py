@@ -21,8 +21,8 @@ from bench.table import Row, show
 from evaluation.questions import load_questions
 from ray_jobs.enrich import structure_with
 from schemas.corpus import ChunkOptions, ParseOptions
-from schemas.corpus.models import EmbeddingOptions
 from schemas.ids import sha256
+from schemas.models import ModelName
 from schemas.ports import TextEmbedder, Vector
 from tasks.enriching.chunk import chunk
 from tasks.enriching.spaces import search_text
@@ -42,8 +42,7 @@ Way = Callable[[], Vector]
 def main() -> None:
     """Measure, and print a table."""
     folder = str(packaged_folder())
-    named = EmbeddingOptions(text=folder, revision="1")
-    ours, before = MiniLM(), TEXT_EMBEDDERS.of(named).load(32)
+    ours, before = MiniLM(), TEXT_EMBEDDERS.find(ModelName(folder, "1")).load(32)
     texts = _texts(ours)[::ONE_IN]
     questions = [question.question for question in load_questions(str(MANUALS / "questions.jsonl"))]
     rows = [

@@ -58,20 +58,20 @@ def _corpus(folder: Path, url: str) -> Path:
     options = {"kind": "llm", "model": "scripted", "revision": "1", "endpoint": {"url": url}}
     sees = {**options, "kind": "vlm"}
     with multiprocessing.get_context("spawn").Pool(1) as other:  # a child counts the memory of its parent as its own
-        clip = {"model": str(other.apply(write_clip, (folder / "clip",))), "revision": "1", "texts": True}
+        clip = str(other.apply(write_clip, (folder / "clip",)))
     holds = {
         "name": "manuals",
         "source": str(EXAMPLES / "pdfs"),
         "store": str(folder / "store"),
         "questions": str(EXAMPLES / "questions.jsonl"),
-        "captions": {"ocr": "none", "captioner": "vlm", "pages": "context", "summaries": "vlm", "models": {"vlm": sees}},
+        "captions": {"ocr": "none", "captioner": "vlm", "pages": "context", "summaries": "vlm"},
         "embeddings": {
-            "image": clip,
-            "unified": {"combine": "mean"},
-            "tables": {"model": "minilm"},
-            "parts": ["descriptions", "descriptions_and_texts", "tagged_texts"],
+            "image": "clip",
+            "unified": "mean",
+            "tables": "minilm",
+            "parts": ["descriptions", "descriptions_and_texts", "tagged_texts", "joint"],
         },
-        "retrieval": {"models": {"llm": options, "vlm": sees}},
+        "models": {"llm": options, "vlm": sees, "clip": {"kind": "image_embedder", "model": clip, "revision": "1"}},
     }
     file = folder / "manuals.yaml"
     file.write_text(json.dumps(holds))

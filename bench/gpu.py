@@ -32,7 +32,7 @@ from backends.models.sentence_transformer import open_sentence_transformer
 from bench.table import parser_of, rewrite
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import RefreshRun
-from schemas.corpus.models import ModelCaptioner
+from schemas.corpus.models import ModelEntry
 from schemas.models import BFLOAT16, PRECISION, ModelName, Request, settings
 from schemas.parquet import from_parquet
 from schemas.stages import Stage
@@ -199,8 +199,8 @@ def jobs(*, tiny: bool) -> Iterator[Job]:
 
     def writes(batches: Sequence[int]) -> dict[str, Any]:
         def load(folder: Path, batch: int) -> Work:
-            captioner = ModelCaptioner(kind="local", model=str(folder), revision="1", max_tokens=4 if tiny else TOKENS)
-            model = LocalModel("captions.models.vlm", captioner, batch)
+            captioner = ModelEntry(kind="local", model=str(folder), revision="1", max_tokens=4 if tiny else TOKENS)
+            model = LocalModel("models.vlm", captioner, batch)
             return lambda requests: [*model.replies(requests)]
 
         return {"load": load, "inputs": asked, "batches": batches, "tokens": TOKENS}
@@ -365,9 +365,13 @@ def _rows(folder: Path, models: Mapping[str, Path], *, gpus: int) -> tuple[float
         "captions": {
             "ocr": "none",
             "captioner": "vlm",
-            "models": {"vlm": named["vlm"] | {"kind": "local", "max_tokens": 8, "batch": 32}},
         },
-        "embeddings": {"image": named["image"], "late": named["late"]},
+        "models": {
+            "vlm": named["vlm"] | {"kind": "local", "max_tokens": 8, "batch": 32},
+            "image": named["image"] | {"kind": "image_embedder"},
+            "late": named["late"] | {"kind": "late_embedder"},
+        },
+        "embeddings": {"image": "image", "late": "late"},
     }
     folder.mkdir(parents=True)
     file = folder / "bench.yaml"

@@ -310,7 +310,6 @@ def refresh_dag(corpus_schedule: CorpusSchedule) -> DAG:
     source = Asset(f"inset-source://{corpus_schedule.name}", group="inset", watchers=watch)
     operations = corpus_schedule.operations
     check_notifiers(operations)
-    at_once: dict[str, Any] = {"max_active_tis_per_dag": operations.max_active_tis}
     pool: dict[str, Any] = {"pool": operations.pool} if operations.pool else {}
     with DAG(
         f"refresh_{corpus_schedule.name}",
@@ -329,14 +328,12 @@ def refresh_dag(corpus_schedule: CorpusSchedule) -> DAG:
             tag_position = 1 + list(ON_A_VERSION).index(Stage.ASSEMBLE)
             version_tasks[tag_position:tag_position] = [
                 shard_groups,
-                tag.override(**at_once).partial(corpus=file).expand(shard=shard_groups),
+                tag.partial(corpus=file).expand(shard=shard_groups),
             ]
         chain(
             shards,
             *_plan_approval(corpus_schedule),
-            parse.override(**at_once, **pool, trigger_rule=TriggerRule.NONE_FAILED)
-            .partial(corpus=file)
-            .expand(shards=shards),
+            parse.override(**pool, trigger_rule=TriggerRule.NONE_FAILED).partial(corpus=file).expand(shards=shards),
             *version_tasks,
             *_approval(file, corpus_schedule),
             publish.override(trigger_rule=TriggerRule.NONE_FAILED)(file),

@@ -14,7 +14,6 @@ from pipeline.published.answering import AnswerPlan, answer_events, named_rows
 from pipeline.published.version import OpenVersion
 from schemas.answers import AnswerFinished, AnswerPreset, AnswerStarted, Content
 from schemas.corpus import Corpus
-from schemas.corpus.models import CaptionOptions
 from schemas.errors import BadInputError, RequestError, TransientError, UserError
 from schemas.filters import NO_FILTERS, Filters
 from schemas.retrieval import Preset, Query
@@ -53,11 +52,7 @@ def prepare(opened: OpenVersion, experiment: Experiment, system: System) -> Prep
     preset = with_settings(paper_preset or answer_preset_of(corpus, system.preset), system.settings)
     plan = plan_of(preset.retrieval) if preset.retrieval else default_preset(corpus.retrieval)
     missing = [f"{need} (set {setting})" for need, setting in lacking_for_answer(preset, corpus).items()]
-    if (
-        paper_preset is not None
-        and paper_preset.captioner is not None
-        and paper_preset.captioner != _captioner(corpus.captions)
-    ):
+    if paper_preset is not None and paper_preset.captioner is not None and paper_preset.captioner != _captioner(corpus):
         missing.append(f"descriptions of figures by a captioner of kind {paper_preset.captioner} (set captions.captioner)")
     if paper_preset is not None and paper_preset.own_descriptions and not _described_by(preset.model, corpus):
         missing.append(f"descriptions of figures by the model that answers, {preset.model} (set captions.captioner)")
@@ -65,15 +60,15 @@ def prepare(opened: OpenVersion, experiment: Experiment, system: System) -> Prep
     return Prepared(system, plan, preset, _prompt(opened, preset.prompt) if preset.model else None)
 
 
-def _captioner(options: CaptionOptions) -> str | None:
+def _captioner(corpus: Corpus) -> str | None:
     """Return what kind describes figures: ``ocr_llm``, or ``vlm`` for any that sees the picture; None without a model."""
-    model = options.models.get(options.captioner)
+    model = corpus.models.get(corpus.captions.captioner)
     return None if model is None else "vlm" if model.kind.sees else "ocr_llm"
 
 
 def _described_by(name: str | None, corpus: Corpus) -> bool:
     """Return whether the captioner of figures is the model of this name; true where there is no such model to compare."""
-    answers, describes = corpus.retrieval.models.get(name or ""), corpus.captions.models.get(corpus.captions.captioner)
+    answers, describes = corpus.models.get(name or ""), corpus.models.get(corpus.captions.captioner)
     if answers is None or describes is None:
         return answers is None
     return (answers.model, answers.revision) == (describes.model, describes.revision)

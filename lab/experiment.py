@@ -14,7 +14,7 @@ from evaluation.questions import mistake_at
 from lab.judging.metrics import METRICS
 from schemas.answers import AnswerPreset, AnswerSettings
 from schemas.base import Frozen, Location, Section, Text
-from schemas.corpus.models import ModelConfig, ScorerConfig
+from schemas.corpus.models import ModelEntry
 from schemas.corpus.operations import Spend
 from schemas.errors import UserError
 from schemas.retrieval import Name, Preset
@@ -40,11 +40,11 @@ class GenerationParameters(Section):
     top_p: float | None = Field(None, gt=0, le=1)
     max_tokens: int | None = Field(None, ge=1, le=32_768)
 
-    def of(self, models: Mapping[str, ModelConfig | ScorerConfig], judges: Sequence[str]) -> dict[str, Any]:
+    def of(self, models: Mapping[str, ModelEntry], judges: Sequence[str]) -> dict[str, Any]:
         """Return models with these parameters; judges and models that only score keep their own."""
         options = self.model_dump(exclude_none=True)
         return {
-            name: model.model_copy(update=options) if isinstance(model, ModelConfig) and name not in judges else model
+            name: model.model_copy(update=options) if model.kind.writes and name not in judges else model
             for name, model in models.items()
         }
 
@@ -91,9 +91,9 @@ class Experiment(Section):
     k: int = Field(10, ge=1, le=200, description="Rows that a search returns.")
     searches: list[Name] = Field([], description="Retrieval presets.")
     answers: list[AnswerGrid] = Field([], description="Answer presets with settings.")
-    generators: list[Name] = Field([], description="Models of retrieval.models that write; none: each preset's own.")
+    generators: list[Name] = Field([], description="Models of models that write; none: each preset's own.")
     judges: list[Name] = Field(
-        [], max_length=2, description="One or two models of retrieval.models that grade answers where they pass a test."
+        [], max_length=2, description="One or two models of models that grade answers where they pass a test."
     )
     judged: list[Text] = Field([], description="Judged metrics; none: all.")
     show_unadmitted: bool = Field(

@@ -15,7 +15,7 @@ from lab.model_replies import NoReplyError
 from lab.replies import Replies
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.version import OpenVersion, open_version
-from schemas.corpus.models import ModelConfig
+from schemas.corpus.models import ModelEntry
 from schemas.corpus.operations import Spend
 from schemas.errors import UserError
 from schemas.filters import Modality
@@ -41,7 +41,7 @@ class Generated:
 def generate_questions(
     workspace: Workspace, version: str, kind: Kind, count: int, *, model: str, seed: int = 0, report: Report = silent
 ) -> Generated:
-    """Let a model of ``retrieval.models`` write ``count`` questions from materials of a kind, chosen by ``seed``, of a version.
+    """Let a model of ``models`` write ``count`` questions from materials of a kind, chosen by ``seed``, of a version.
 
     Replies are kept with the corpus: the same call again costs nothing. The corpus's budget holds. A model that sees pictures is
     shown the figure. Raises ``UserError`` if there is no such model.
@@ -54,7 +54,7 @@ def generate_questions(
         for material in itertools.islice(_materials(opened, kind, seed), TRIES * count):
             replies.begin(0)
             picture = None
-            if material.figure is not None and options.kind != "llm":
+            if material.figure is not None and options.kind.sees:
                 picture = opened.picture(material.figure)
             try:
                 question = write_question(opened.models()[model], material, picture)
@@ -74,17 +74,13 @@ def generate_questions(
     return generated
 
 
-def generative_model(workspace: Workspace, model: str) -> ModelConfig:
-    """Return the options of a generative model of ``retrieval.models``; raises ``UserError`` if there is none."""
-    options = workspace.corpus.retrieval.models.get(model)
-    if not isinstance(options, ModelConfig):
-        model_names = [
-            name
-            for name, model_config in workspace.corpus.retrieval.models.items()
-            if isinstance(model_config, ModelConfig)
-        ]
+def generative_model(workspace: Workspace, model: str) -> ModelEntry:
+    """Return the options of a generative model of ``models``; raises ``UserError`` if there is none."""
+    options = workspace.corpus.models.get(model)
+    if options is None or not options.kind.writes:
+        model_names = [name for name, model_config in workspace.corpus.models.items() if model_config.kind.writes]
         remedy = f"use {', '.join(model_names)}, or add it" if model_names else "add it"
-        raise UserError(f"{workspace.file}: there is no generative model {model}; {remedy} under retrieval.models")
+        raise UserError(f"{workspace.file}: there is no generative model {model}; {remedy} under models")
     return options
 
 

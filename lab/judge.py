@@ -13,7 +13,6 @@ from lab.outcomes import Admission, Grade, Outcome
 from lab.replies import Replies
 from lab.results import JudgeResult
 from pipeline.published.version import OpenVersion
-from schemas.corpus.models import ModelConfig
 from schemas.errors import UserError
 from schemas.stages import Report
 from schemas.versions import Spent
@@ -34,8 +33,9 @@ class Judges:
 
     def _test_judge(self, judge: str) -> JudgeResult:
         """Test a judge in each metric; ``note`` says why it couldn't be asked."""
-        if not isinstance(self._opened.settings().retrieval.models.get(judge), ModelConfig):
-            return JudgeResult(judge=judge, note=f"needs a model {judge} (set retrieval.models.{judge})")
+        entry = self._opened.settings().models.get(judge)
+        if entry is None or not entry.kind.writes:
+            return JudgeResult(judge=judge, note=f"needs a model {judge} (set models.{judge})")
         try:
             self._opened.models()[judge]
         except UserError as error:
@@ -65,8 +65,8 @@ class Judges:
     def _metrics(self, judge: str, names: Sequence[str]) -> list[Judged]:
         """Return metrics for this thread."""
         self._replies.begin(0)  # the same request gets the same grade, whichever repetition it comes from
-        options = self._opened.settings().retrieval.models[judge]
-        return judged_metrics(names, self._opened.models()[judge], None if options.kind == "llm" else self._opened.picture)
+        options = self._opened.settings().models[judge]
+        return judged_metrics(names, self._opened.models()[judge], self._opened.picture if options.kind.sees else None)
 
     def grade(self, gold_outcomes: Sequence[tuple[Gold, Outcome]], total: int) -> Grades:
         """Grade one system's outcomes (of ``total``) in the metrics that judges are admitted to, or all if others are shown."""

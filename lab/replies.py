@@ -10,7 +10,7 @@ from dataclasses import replace
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import StoredReply, open_replies, spent_on_replies
 from pipeline.records.descriptions import read_spent
-from schemas.corpus.models import ModelConfig
+from schemas.corpus.models import ModelEntry
 from schemas.corpus.operations import Spend
 from schemas.errors import BadInputError, TransientError
 from schemas.ids import key, sha256
@@ -29,11 +29,11 @@ class Replies:
 
     def __init__(self, workspace: Workspace, spend: Spend) -> None:
         self._store = workspace.store
-        models = workspace.corpus.retrieval.models.values()
+        models = workspace.corpus.models.values()
         self._caches = {
             model_config.model_dump_json(): open_replies(self._store, model_config)
             for model_config in models
-            if isinstance(model_config, ModelConfig)
+            if model_config.kind.writes
         }
         spent_before = read_spent(self._store) + spent_on_replies(self._store)
         self._budget = Budget(spend, workspace.corpus.budget.corpus, spent_before)
@@ -63,11 +63,11 @@ class Replies:
         """Why a call of this thread's question failed; "" if none did."""
         return str(self._thread_state.failure)
 
-    def record(self, model: LanguageModel, options: ModelConfig) -> LanguageModel:
+    def record(self, model: LanguageModel, options: ModelEntry) -> LanguageModel:
         """Return a model whose replies are kept."""
         return _RecordedModel(self, model, options)
 
-    def find(self, options: ModelConfig, name: str) -> StoredReply | None:
+    def find(self, options: ModelEntry, name: str) -> StoredReply | None:
         """Return a stored reply."""
         cache_name = options.model_dump_json()
         with self._lock:
@@ -76,7 +76,7 @@ class Replies:
             rows = rows_of(StoredReply, self._caches[cache_name].read([name]))
         return rows[0] if rows else None
 
-    def keep(self, options: ModelConfig, reply: StoredReply) -> None:
+    def keep(self, options: ModelEntry, reply: StoredReply) -> None:
         """Store a reply, at the latest with ``flush``."""
         with self._lock:
             self._new_replies[options.model_dump_json()][reply.id] = reply
@@ -121,7 +121,7 @@ class Replies:
 class _RecordedModel:
     """A generative model whose replies are kept, and given again to the same request."""
 
-    def __init__(self, replies: Replies, model: LanguageModel, options: ModelConfig) -> None:
+    def __init__(self, replies: Replies, model: LanguageModel, options: ModelEntry) -> None:
         self._replies, self._model, self._options = replies, model, options
         self.name, self.revision, self.faults = model.name, model.revision, Counter[str]()
         self.usage = Usage()

@@ -76,10 +76,8 @@ def run_experiment(
     """
     experiment = named_experiment.experiment
     if experiment.use_parameters is not None:
-        retrieval = workspace.corpus.retrieval
-        models = experiment.parameters[experiment.use_parameters].of(retrieval.models, experiment.judges)
-        changed = {"retrieval": retrieval.model_copy(update={"models": models})}
-        workspace = replace(workspace, corpus=workspace.corpus.model_copy(update=changed))
+        models = experiment.parameters[experiment.use_parameters].of(workspace.corpus.models, experiment.judges)
+        workspace = replace(workspace, corpus=workspace.corpus.model_copy(update={"models": models}))
     resolved_version = resolve_version(workspace.store, workspace.corpus.name, version or experiment.version)
     replies = Replies(workspace, experiment.budget)
     opened = replace(open_version(workspace, resolved_version), record=replies.record)

@@ -77,7 +77,7 @@ def _packed_corpus(corpus: Corpus, folder: Path) -> tuple[Corpus, dict[str, byte
         files.update({f"{folder}/{packed.name}": packed.read_bytes() for packed in (file, *beside)})
         return f"{folder}/{file.name}"
 
-    captions, models = corpus.captions, dict(corpus.captions.models)
+    captions, models = corpus.captions, dict(corpus.models)
     for name, model in models.items():
         if model.prompt is not None and is_file(model.prompt) and (folder / model.prompt).is_file():
             prompt = folder / model.prompt
@@ -85,9 +85,9 @@ def _packed_corpus(corpus: Corpus, folder: Path) -> tuple[Corpus, dict[str, byte
     corrections = captions.corrections
     if corrections is not None and not corrections.startswith("s3://"):
         corrections = pack(Path(corrections))
-    captions = captions.model_copy(update={"models": models, "corrections": corrections})
+    captions = captions.model_copy(update={"corrections": corrections})
     # enrich needs no questions.
-    return corpus.model_copy(update={"captions": captions, "questions": None}), files
+    return corpus.model_copy(update={"models": models, "captions": captions, "questions": None}), files
 
 
 def run(spec: JobSpec) -> None:

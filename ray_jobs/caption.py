@@ -9,7 +9,7 @@ from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
 from ray_jobs.pools import Outcome, RowFailure, run_pool
 from schemas.base import batched
-from schemas.corpus.models import ModelCaptioner
+from schemas.corpus.models import ModelEntry
 from schemas.corpus.operations import RayOptions
 from schemas.errors import BadInputError, FailureCode, TransientError
 from schemas.ids import figure_file
@@ -32,8 +32,8 @@ class CaptionRequest:
 class CaptionerActor:
     """Describes stored pictures and texts with a model."""
 
-    def __init__(self, name: str, options: ModelCaptioner, store_address: str, examples: tuple[Message, ...]) -> None:
-        self._model = language_model(f"captions.models.{name}", options).load(options.batch)
+    def __init__(self, name: str, options: ModelEntry, store_address: str, examples: tuple[Message, ...]) -> None:
+        self._model = language_model(f"models.{name}", options).load(options.batch_size)
         self._options, self._store, self._examples = options, open_store(store_address), examples
 
     def run(self, batch: Sequence[tuple[str, CaptionRequest]]) -> list[Outcome[Reply]]:
@@ -53,7 +53,7 @@ class Calls:
 def caption(
     requests: Iterable[CaptionRequest],
     name: str,
-    options: ModelCaptioner,
+    options: ModelEntry,
     store_address: str,
     ray: RayOptions,
     calls: Calls,
@@ -65,14 +65,14 @@ def caption(
     ``examples`` are turns that stand before each request.
     """
     if not options.kind.is_at_endpoint:
-        batches = batched(((item.id, item) for item in requests), options.batch * BATCHES_A_CALL)
+        batches = batched(((item.id, item) for item in requests), options.batch_size * BATCHES_A_CALL)
         with connected(ray):
-            workers, gpus = actors(options.gpus, options.workers, 1)
+            workers, gpus = actors(options.gpu_share, options.workers, 1)
             arguments = (name, options, store_address, examples)
             yield from run_pool(CaptionerActor, arguments, batches, workers=workers, num_gpus=gpus)
         return
     store = open_store(store_address)
-    model = language_model(f"captions.models.{name}", options).load(options.batch)
+    model = language_model(f"models.{name}", options).load(options.batch_size)
     try:
         for reply in model.replies(_request(item, options, store, examples) for item in requests):
             yield [_outcome(*reply)]
@@ -81,7 +81,7 @@ def caption(
         calls.faults.update(model.faults)
 
 
-def _request(item: CaptionRequest, options: ModelCaptioner, store: ObjectStore, examples: tuple[Message, ...]) -> Request:
+def _request(item: CaptionRequest, options: ModelEntry, store: ObjectStore, examples: tuple[Message, ...]) -> Request:
     pictures = (store.get(figure_file(item.picture)),) if item.picture and options.kind.sees else ()
     return Request(item.id, (*examples, Message("user", item.prompt, pictures)))
 

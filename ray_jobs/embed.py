@@ -14,7 +14,7 @@ from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
 from ray_jobs.pools import Outcome, RowFailure, run_pool
 from schemas.base import batched
-from schemas.corpus.models import EmbeddingOptions
+from schemas.corpus.models import EmbeddingModels
 from schemas.corpus.operations import RayOptions
 from schemas.errors import BadInputError, DamagedError, FailureCode
 from schemas.ids import figure_file
@@ -129,11 +129,11 @@ class _RemoteEmbedder(EmbedderActor):
 _local_embedder = functools.lru_cache(maxsize=2)(EmbedderActor)
 
 
-def is_few(space: Space, count: int, options: EmbeddingOptions, ray: RayOptions) -> bool:
+def is_few(space: Space, count: int, embedders: EmbeddingModels, ray: RayOptions) -> bool:
     """Return whether inputs are embedded in this process: few ones without a GPU, or at an endpoint."""
-    if space.endpoint(options) is not None:
+    if space.endpoint(embedders) is not None:
         return True
-    gpus = space.pool(options).gpus
+    gpus = space.entry(embedders).gpu_share
     if gpus and (ray.address or gpus != "auto"):
         return False
     return count <= (FEW_PICTURES if space.sees else FEW_TEXTS)
@@ -143,7 +143,7 @@ def embed(
     names: Sequence[str],
     contents: Mapping[str, EmbeddingInput],
     space: Space,
-    options: EmbeddingOptions,
+    embedders: EmbeddingModels,
     store_address: str,
     ray: RayOptions,
     usage: Usage,
@@ -153,12 +153,12 @@ def embed(
     ``usage`` collects what calls of an endpoint used, failed ones included. Raises ``ContractError`` where vectors differ
     from the model's card, and ``TransientError`` where a stored picture is damaged.
     """
-    model, pool = space.model(options), space.pool(options)
+    model, entry = space.model(embedders), space.entry(embedders)
     if model is None:
         return
-    arguments = (space.embeds, model, pool.batch, store_address)
-    batches = batched(((name, contents[name]) for name in names), pool.batch * BATCHES_A_CALL)
-    if is_few(space, len(names), options, ray):
+    arguments = (space.embeds, model, entry.batch_size, store_address)
+    batches = batched(((name, contents[name]) for name in names), entry.batch_size * BATCHES_A_CALL)
+    if is_few(space, len(names), embedders, ray):
         actor = _local_embedder(*arguments)
         for batch in batches:
             usage_before = actor.usage
@@ -169,5 +169,5 @@ def embed(
             yield outcomes
         return
     with connected(ray) as cpus:
-        workers, gpus = actors(pool.gpus, pool.workers, cpus)
+        workers, gpus = actors(entry.gpu_share, entry.workers, cpus)
         yield from run_pool(_RemoteEmbedder, (gpus, *arguments), batches, workers=workers, num_gpus=gpus)

@@ -16,7 +16,7 @@ from ray_jobs.cluster import connected
 from ray_jobs.pools import Actor, Outcome, attempt, errors_as_bad_input, run_pool
 from schemas.base import batched
 from schemas.corpus import ChunkOptions
-from schemas.corpus.models import CaptionOptions, EmbeddingOptions
+from schemas.corpus.models import CaptionOptions, EmbeddingModels
 from schemas.corpus.operations import RayOptions
 from schemas.documents import PageFailure, ParsedDocument, Recognised, Segmented, StructuredDocument
 from schemas.errors import FailureCode
@@ -183,7 +183,7 @@ class StructureActor:
     """Structures and chunks parsed documents, and stores the result."""
 
     def __init__(
-        self, store_address: str, embeddings: EmbeddingOptions, chunks: ChunkOptions, parse_key: str, structured_key: str
+        self, store_address: str, embeddings: EmbeddingModels, chunks: ChunkOptions, parse_key: str, structured_key: str
     ) -> None:
         self._store = open_store(store_address)
         self._count_tokens = TEXT_EMBEDDERS.find(embeddings.text_model).token_counter()
@@ -254,7 +254,7 @@ def structure_all(
     documents: Iterable[Unstructured],
     *,
     store_address: str,
-    embeddings: EmbeddingOptions,
+    embeddings: EmbeddingModels,
     chunks: ChunkOptions,
     parse_key: str,
     structured_key: str,

@@ -33,7 +33,7 @@ class AnswerSettings(Section):
         context: ``retrieved`` passages; ``given``: all rows that the filters match, in reading order (gold contexts); or none.
         sends: What is sent, and nothing else: the ``texts`` of texts and tables; the ``captions`` of figures and pages, with
             their descriptions and recognised words; their ``pictures``; the ``mentioned_pictures`` of figures in texts.
-        model: One of ``retrieval.models``; null gives the extractive answer.
+        model: One of ``models``; null gives the extractive answer.
         prompt: A packaged prompt, or a file.
         passages: Maximum number of rows sent to the model.
         max_texts: Maximum number of texts and tables among them; null is as many as ``passages``.

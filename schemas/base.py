@@ -97,13 +97,7 @@ Weight = Annotated[float, Field(gt=0, le=1e6)]
 Money = Annotated[float, Field(ge=0, le=1e9)]
 Workers = Annotated[int, Field(ge=1, le=10_000)]
 Revision = Annotated[Text, Field(min_length=1)]
-GpuShare = Annotated[
-    Annotated[float, Field(ge=0, le=64)] | Literal["auto"],
-    Field(
-        description="GPUs, or a part of one, that each actor takes; a cluster that has none has to start them. 0: CPU. auto: a "
-        "GPU each if the cluster has any when the work begins, else CPU."
-    ),
-]
+GpuShare = Annotated[float, Field(ge=0, le=64)] | Literal["auto"]
 
 
 class Section(BaseModel):

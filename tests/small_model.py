@@ -3,7 +3,7 @@
 ::
 
     with small_model.running() as url:
-        ModelConfig(kind="llm", model=small_model.MODEL, revision="1", endpoint=EndpointOptions(url=url))
+        ModelEntry(kind="llm", model=small_model.MODEL, revision="1", endpoint=EndpointOptions(url=url))
 
 ``python -m tests.small_model [PORT]`` runs it until its standard input ends, so that it never outlives who started it.
 """

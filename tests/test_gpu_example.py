@@ -16,7 +16,7 @@ import torch
 from backends.models.registry import EMBEDDERS, TEXT_EMBEDDERS, language_model, scorer
 from pipeline.corpus.corpora import load_corpus
 from schemas.corpus import Corpus
-from schemas.corpus.models import EmbeddingOptions, ModelCaptioner, ModelConfig, ScorerConfig
+from schemas.corpus.models import EmbeddingModels
 from schemas.errors import UserError
 from schemas.models import ModelName, Reply
 from schemas.ports import Vector
@@ -64,16 +64,15 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def embeddings(corpus: Corpus, tiny: Mapping[str, Path]) -> EmbeddingOptions:
+def embeddings(corpus: Corpus, tiny: Mapping[str, Path]) -> EmbeddingModels:
     """The file's embeddings, with the tiny models."""
-    given = corpus.embeddings
-    assert given.image is not None
-    assert given.late is not None
-    return given.model_copy(
+    named = corpus.embedding_models
+    entries = {"text": named.text, "image": named.image, "late": named.late}
+    return named.model_copy(
         update={
-            "text": str(tiny[given.text]),
-            "image": given.image.model_copy(update={"model": str(tiny[given.image.model])}),
-            "late": given.late.model_copy(update={"model": str(tiny[given.late.model])}),
+            key: entry.model_copy(update={"model": str(tiny[entry.model])})
+            for key, entry in entries.items()
+            if entry is not None
         }
     )
 
@@ -93,13 +92,13 @@ def last_tokens(folder: Path, texts: list[str]) -> Vector:
 
 
 def test_texts_are_pooled_and_cut_as_their_model_wants_and_questions_have_the_instruction(
-    corpus: Corpus, embeddings: EmbeddingOptions, tiny: Mapping[str, Path]
+    corpus: Corpus, embeddings: EmbeddingModels, tiny: Mapping[str, Path]
 ) -> None:
     embedder = TEXT_EMBEDDERS.find(embeddings.text_model).load(4)
     texts = ["Loosen the screw.", "a", "Turn the shaft by hand. " * 9]
-    folder = tiny[corpus.embeddings.text]
+    folder = tiny[corpus.embedding_models.text.model]
     assert embedder.embed_documents(texts) == pytest.approx(last_tokens(folder, texts), abs=1e-5)
-    prompt = corpus.embeddings.query_prompt
+    prompt = corpus.embedding_models.text.query_prompt
     assert prompt is not None
     assert prompt.startswith("Instruct: ")
     assert prompt.endswith("\nQuery:")
@@ -108,35 +107,31 @@ def test_texts_are_pooled_and_cut_as_their_model_wants_and_questions_have_the_in
     assert own.embed_query("which?") == pytest.approx(last_tokens(folder, [f"{QWEN3_QUERY}which?"])[0], abs=1e-5)
 
 
-def test_pictures_become_vectors_of_both_models(embeddings: EmbeddingOptions) -> None:
+def test_pictures_become_vectors_of_both_models(embeddings: EmbeddingModels) -> None:
     pictures = [draw(seed) for seed in range(3)]
     for space in (IMAGE, LATE):
         model = space.model(embeddings)
         assert model is not None
-        embedder: Any = EMBEDDERS[space.embeds].find(model).load(space.pool(embeddings).batch)
+        embedder: Any = EMBEDDERS[space.embeds].find(model).load(space.entry(embeddings).batch_size)
         vectors = embedder.embed_pictures(pictures)
         assert len(vectors) == 3
         assert all(np.linalg.norm(np.atleast_2d(one), axis=1) == pytest.approx(1, abs=1e-3) for one in vectors)
-    assert TEXT.pool(embeddings).gpus == IMAGE.pool(embeddings).gpus == LATE.pool(embeddings).gpus == 1
+    assert TEXT.entry(embeddings).gpus == IMAGE.entry(embeddings).gpus == LATE.entry(embeddings).gpus == 1
 
 
 def test_captions_and_answers_are_written_by_a_model_that_sees(corpus: Corpus, tiny: Mapping[str, Path]) -> None:
-    captioner, answers = corpus.captions.models["vlm"], corpus.retrieval.models["vlm"]
-    assert isinstance(answers, ModelConfig)
-    for options in (captioner, answers):
-        small = options.model_copy(update={"model": str(tiny[options.model]), "max_tokens": 4})
-        model = language_model("models.vlm", small).load(captioner.batch)
-        replies = dict(model.replies(tiny_vlm.requests(4)))
-        assert all(isinstance(reply, Reply) for reply in replies.values()), replies
-        assert isinstance(small, ModelCaptioner | ModelConfig)
+    options = corpus.models["vlm"]
+    small = options.model_copy(update={"model": str(tiny[options.model]), "max_tokens": 4})
+    model = language_model("models.vlm", small).load(options.batch_size)
+    replies = dict(model.replies(tiny_vlm.requests(4)))
+    assert all(isinstance(reply, Reply) for reply in replies.values()), replies
 
 
 def test_rerankers_score_and_one_of_them_sees(corpus: Corpus, tiny: Mapping[str, Path]) -> None:
     for name, sees in (("reranker", False), ("seeing_reranker", True)):
-        options = corpus.retrieval.models[name]
-        assert isinstance(options, ScorerConfig)
+        options = corpus.models[name]
         small = options.model_copy(update={"model": str(tiny[options.model])})
-        model = scorer(f"retrieval.models.{name}", small).load(4)
+        model = scorer(f"models.{name}", small).load(4)
         assert model.sees_pictures is sees
         pictures = [draw(1), None] if sees else ()
         scores = model.scores("Which pump?", ["The water pump.", "A winch."], pictures)

@@ -15,6 +15,7 @@ from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key, sha256
 from schemas.ports import DocumentSource
 from schemas.stages import Stage
+from tasks.figures.render import MAX_FIGURE_PIXELS
 from tasks.reading.parse import PARSE_VERSION, parse
 from workers.child_processes import Done, run_all
 from workers.isolation import isolate, writing
@@ -56,7 +57,7 @@ def parse_key(options: ParseOptions) -> str:
         files=FILES_VERSION,
         pymupdf=RELEASE,
         render_dpi=options.render_dpi,
-        max_figure_pixels=options.max_figure_pixels,
+        max_figure_pixels=MAX_FIGURE_PIXELS,
         layout=options.layout,
     )
 

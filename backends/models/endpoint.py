@@ -20,7 +20,7 @@ from backends.models.devices import Outcome, words_of
 from backends.models.endpoint_calls import UNKNOWN_PARAMETER, Clock, EndpointCalls, Parameters, Tokens, message_of
 from backends.models.files import check_extra
 from backends.models.pictures import content_parts
-from schemas.corpus.models import EndpointOptions, ModelCaptioner, ModelConfig
+from schemas.corpus.models import EndpointOptions, ModelEntry
 from schemas.errors import BadInputError, ContractError, FailureCode, TransientError, UserError
 from schemas.models import Model, Reply, Request, Usage
 from schemas.ports import LanguageModel
@@ -39,8 +39,6 @@ It is of this module, ``endpoint_calls.py`` and ``pictures.py``.
 CHARACTERS_A_TOKEN = 32
 """Maximum characters of a stream for each of ``max_tokens``."""
 
-Asked = ModelCaptioner | ModelConfig
-
 
 class Endpoint:
     """A ``LanguageModel`` behind a server; ``config_key`` is the corpus file's key, for messages.
@@ -52,10 +50,10 @@ class Endpoint:
         UserError: The address is invalid, or the environment variable holds no usable key.
     """
 
-    def __init__(self, config_key: str, captioner: Asked, clock: Clock | None = None) -> None:
+    def __init__(self, config_key: str, captioner: ModelEntry, clock: Clock | None = None) -> None:
         if captioner.endpoint is None:
             raise ContractError("a model behind an endpoint needs one")
-        self.name, self.revision = captioner.model, captioner.revision
+        self.name, self.revision = captioner.model, captioner.revision or ""
         self.usage, self.faults = Usage(), Counter[str]()
         self._concurrency = captioner.endpoint.concurrency
         self._calls = _Calls(config_key, captioner, captioner.endpoint, clock, self.usage, self.faults)
@@ -114,12 +112,12 @@ class Endpoint:
                 call.cancel()
 
 
-def card(captioner: Asked) -> ModelCard:
+def card(captioner: ModelEntry) -> ModelCard:
     """Return a model's card; nothing needs to be installed."""
-    return ModelCard(name=captioner.model, revision=captioner.revision, settings_version=SETTINGS_VERSION)
+    return ModelCard(name=captioner.model, revision=captioner.revision or "", settings_version=SETTINGS_VERSION)
 
 
-def model(config_key: str, captioner: Asked) -> Model[LanguageModel]:
+def model(config_key: str, captioner: ModelEntry) -> Model[LanguageModel]:
     """Return a model behind an endpoint, unloaded; ``concurrency`` alone bounds the calls at once."""
     check_extra(f"{config_key}: an endpoint", "endpoints", "openai")
     return Model(card=lambda: card(captioner), load=lambda _batch: Endpoint(config_key, captioner))
@@ -131,13 +129,13 @@ class _Calls(EndpointCalls):
     def __init__(
         self,
         config_key: str,
-        captioner: Asked,
+        captioner: ModelEntry,
         options: EndpointOptions,
         clock: Clock | None,
         usage: Usage,
         faults: Counter[str],
     ) -> None:
-        super().__init__(config_key, (captioner.model, captioner.revision), options, clock, usage, faults)
+        super().__init__(config_key, (captioner.model, captioner.revision or ""), options, clock, usage, faults)
         self._max_side_px = captioner.max_side_px
         self.parameters = {
             "temperature": captioner.temperature,

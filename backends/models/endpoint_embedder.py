@@ -123,8 +123,7 @@ class _Calls(EndpointCalls):
     def __init__(
         self, model_name: ModelName, options: EmbeddingEndpoint, clock: Clock | None, usage: Usage, faults: Counter[str]
     ) -> None:
-        config_key = "embeddings" if model_name.option == "embeddings.text" else model_name.option
-        super().__init__(config_key, (model_name.name, model_name.revision or ""), options, clock, usage, faults)
+        super().__init__(model_name.option, (model_name.name, model_name.revision or ""), options, clock, usage, faults)
         self.parameters = {"encoding_format": "float"} | ({"dimensions": options.dimension} if options.shorten else {})
         self._dimension, self._endpoint = options.dimension, options
 
@@ -185,7 +184,7 @@ class _Calls(EndpointCalls):
             raise self.fault("bad_answers", f"it answered {len(answer.data)} embeddings of {len(texts)} texts")
         if wrong := {len(embedding) for embedding in vectors_by_index.values()} - {self._dimension}:
             raise UserError(
-                f"{self._where}.endpoint.dimension: {self._asked} at {self._server} makes vectors of {min(wrong)} numbers, not "
+                f"{self._where}.dimension: {self._asked} at {self._server} makes vectors of {min(wrong)} numbers, not "
                 f"{self._dimension}; write that, or shorten: true if the model can make shorter ones"
             )
         self._has_answered = True

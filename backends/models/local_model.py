@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from backends.models.devices import BatchSize, Outcome, ahead, words_of
 from backends.models.files import check_extra, model_files
 from backends.models.pictures import fit
-from schemas.corpus.models import ModelCaptioner, ModelConfig
+from schemas.corpus.models import ModelEntry
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.models import Message, Model, Reply, Request, Usage
 from schemas.ports import LanguageModel
@@ -30,8 +30,6 @@ SETTINGS_VERSION = "1"
 
 FAILURES_FROM_THE_START = 20
 """Initial failures after which the model itself is broken."""
-
-Asked = ModelCaptioner | ModelConfig
 
 
 class _StoppedError(BaseException):
@@ -47,16 +45,16 @@ class LocalModel:
         UserError: The model isn't on this machine, or writes no replies.
     """
 
-    def __init__(self, config_key: str, captioner: Asked, batch: int) -> None:
+    def __init__(self, config_key: str, captioner: ModelEntry, batch: int) -> None:
         import torch
 
-        self.name, self.revision = captioner.model, captioner.revision
+        self.name, self.revision = captioner.model, captioner.revision or ""
         self.usage, self.faults = Usage(), Counter[str]()
         self._where = config_key
         self._max_side_px = captioner.max_side_px
         self._batch = BatchSize(batch)
         self._failed_from_the_start: int | None = 0
-        self.device = "cuda" if captioner.gpus and torch.cuda.is_available() else "cpu"
+        self.device = "cuda" if captioner.gpu_share and torch.cuda.is_available() else "cpu"
         self.model, self._processor = _load(captioner, self._where, self.device)
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
         self._sees = self._tokenizer is not self._processor
@@ -209,7 +207,7 @@ class LocalModel:
             return BadInputError(f"{self._where}: the model answered without a word", FailureCode.MODEL_FAILED)
         return Reply(text, self.name, used.calls, used.input_tokens, used.output_tokens, complete=end is not None)
 
-    def _generation_settings(self, captioner: Asked) -> Any:
+    def _generation_settings(self, captioner: ModelEntry) -> Any:
         """Return the model's own generation settings with those of the corpus file."""
         settings = copy.deepcopy(self.model.generation_config)
         tokenizer = self._tokenizer
@@ -234,18 +232,18 @@ _Chat = tuple[str, _Messages]
 """The id of a request, and its messages as chat templates take them."""
 
 
-def card(captioner: Asked) -> ModelCard:
+def card(captioner: ModelEntry) -> ModelCard:
     """Return a model's card; nothing needs to be installed."""
-    return ModelCard(name=captioner.model, revision=captioner.revision, settings_version=SETTINGS_VERSION)
+    return ModelCard(name=captioner.model, revision=captioner.revision or "", settings_version=SETTINGS_VERSION)
 
 
-def model(config_key: str, captioner: Asked) -> Model[LanguageModel]:
+def model(config_key: str, captioner: ModelEntry) -> Model[LanguageModel]:
     """Return a generative model of ``transformers``, unloaded, which must be installed at planning already."""
     check_extra(f"{config_key}: a local model", "torch", "torch", "torchvision", "transformers")
     return Model(card=lambda: card(captioner), load=lambda batch: LocalModel(config_key, captioner, batch))
 
 
-def _load(captioner: Asked, config_key: str, device: str) -> tuple[Any, Any]:
+def _load(captioner: ModelEntry, config_key: str, device: str) -> tuple[Any, Any]:
     """Return a model and its processor; raise ``UserError`` if the model isn't there, or can't be used."""
     import torch
     from transformers import (
@@ -258,7 +256,7 @@ def _load(captioner: Asked, config_key: str, device: str) -> tuple[Any, Any]:
     )
     from transformers.utils import logging
 
-    folder = model_files(captioner.model, captioner.revision, config_key)
+    folder = model_files(captioner.model, captioner.revision or "", config_key)
     logging.disable_progress_bar()
     try:
         sees = type(AutoConfig.from_pretrained(folder, local_files_only=True)) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING

@@ -11,7 +11,7 @@ from backends.models.devices import best_device, raising_memory_errors
 from backends.models.files import check_extra, loading, model_folder
 from backends.models.pictures import fit
 from schemas.base import batched
-from schemas.corpus.models import ScorerConfig
+from schemas.corpus.models import EntryKind, ModelEntry
 from schemas.models import Model, ModelName
 from schemas.ports import PassageScorer, Vector
 from schemas.versions import ModelCard
@@ -28,16 +28,18 @@ PROJECTION = "linear.weight"
 """ColBERT's projection of tokens, which isn't part of the encoder."""
 
 
-def model(config_key: str, options: ScorerConfig) -> Model[PassageScorer]:
+def model(config_key: str, options: ModelEntry) -> Model[PassageScorer]:
     """Return a scorer, unloaded; ``UserError`` if what runs it is not installed."""
-    is_late = options.kind == "late"
+    is_late = options.kind is EntryKind.LATE_SCORER
     if is_late:
         check_extra(f"{config_key}: a late-interaction model", "torch", "transformers", "torch")
     else:
         check_extra(f"{config_key}: a cross-encoder", "torch", "sentence_transformers")
     model_name = ModelName(options.model, options.revision, option=config_key)
     scorer = LateScorer if is_late else CrossEncoder
-    return Model(card=lambda: ModelCard(name=options.model, revision=options.revision), load=lambda _: scorer(model_name))
+    return Model(
+        card=lambda: ModelCard(name=options.model, revision=options.revision or ""), load=lambda _: scorer(model_name)
+    )
 
 
 class CrossEncoder:

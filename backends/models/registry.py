@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from schemas.base import Section
-from schemas.corpus.models import CaptionerKind, ModelCaptioner, ModelConfig, ScorerConfig
+from schemas.corpus.models import EntryKind, ModelEntry
 from schemas.errors import UserError
 from schemas.models import DIMENSION, MINILM, MULTILINGUAL, NONE, Embeds, Model, ModelName, TextModel
 
@@ -57,19 +57,20 @@ class ModelKind(Generic[Offered]):
         Raises:
             UserError: There is no such model, or it needs a revision.
         """
-        model_name = ModelName(getattr(options, self.key), getattr(options, "revision", None), option=self.option)
+        model_name = ModelName(getattr(options, self.key), option=self.option)
         if model_name.name not in self.names:
             self._module(model_name)
         return model_name
 
     def find(self, model_name: ModelName) -> Offered:
-        """Return an unloaded model; errors as for ``chosen``."""
-        self.check_settings(model_name)
+        """Return an unloaded model; errors as for ``check``."""
+        self.check(model_name)
         offer = cast(Callable[[ModelName], Offered], pkgutil.resolve_name(f"{self._module(model_name)}:model"))
         return offer(model_name)
 
-    def check_settings(self, model_name: ModelName) -> None:
-        """Raise ``UserError`` for settings of a packaged model, which takes none."""
+    def check(self, model_name: ModelName) -> None:
+        """Raise ``UserError`` if there is no such model, it needs a revision, or is packaged and takes none of its settings."""
+        self._module(model_name)
         if model_name.name in self.modules and (
             setting_names := " or ".join(name for name, _ in (*model_name.settings, *model_name.query_settings))
         ):
@@ -150,26 +151,26 @@ DETECTORS: "ModelKind[Model[LayoutDetector]]" = ModelKind(
 KINDS: tuple[ModelKind[Any], ...] = (TEXT_EMBEDDERS, RECOGNISERS, DETECTORS)
 """Kinds with packaged models."""
 
-LANGUAGE_MODELS: dict[str, str] = {
-    "llm": "backends.models.endpoint",
-    **{kind: "backends.models.endpoint" for kind in CaptionerKind if kind.is_at_endpoint},
-    CaptionerKind.LOCAL: "backends.models.local_model",
+LANGUAGE_MODELS: dict[EntryKind, str] = {
+    EntryKind.LLM: "backends.models.endpoint",
+    EntryKind.VLM: "backends.models.endpoint",
+    EntryKind.LOCAL: "backends.models.local_model",
 }
 """The module of each kind of generative model."""
 
 
-def language_model(config_key: str, options: "ModelCaptioner | ModelConfig") -> "Model[LanguageModel]":
+def language_model(config_key: str, options: ModelEntry) -> "Model[LanguageModel]":
     """Return an unloaded generative model; ``UserError`` names its key in the corpus file if what runs it is not installed."""
     offer = pkgutil.resolve_name(f"{LANGUAGE_MODELS[options.kind]}:model")
     return cast("Model[LanguageModel]", offer(config_key, options))
 
 
-def language_model_card(options: "ModelCaptioner | ModelConfig") -> "ModelCard":
+def language_model_card(options: ModelEntry) -> "ModelCard":
     """Return a generative model's card; nothing needs to be installed."""
     return cast("ModelCard", pkgutil.resolve_name(f"{LANGUAGE_MODELS[options.kind]}:card")(options))
 
 
-def scorer(config_key: str, options: ScorerConfig) -> "Model[PassageScorer]":
+def scorer(config_key: str, options: ModelEntry) -> "Model[PassageScorer]":
     """Return an unloaded passage scorer; arguments and errors as for ``language_model``."""
     offer = pkgutil.resolve_name("backends.models.passage_scorers:model")
     return cast("Model[PassageScorer]", offer(config_key, options))

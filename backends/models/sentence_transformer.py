@@ -168,11 +168,11 @@ def sentence_transformer_card(model_name: ModelName) -> ModelCard:
 
 def _check_code_is_pinned(model_name: ModelName) -> None:
     """Raise ``UserError`` if the code that comes with a model may change."""
-    section = model_name.option.removesuffix(".text")
+    option = f"{model_name.option}.trust_remote_code"
     if not Path(model_name.name).is_dir() and not _COMMIT.fullmatch(model_name.revision or ""):
         raise UserError(
-            f"{section}.trust_remote_code: revision {model_name.revision!r} of {model_name.name} may come to mean other code; "
-            f"write its commit, 40 hexadecimal digits"
+            f"{option}: revision {model_name.revision!r} of {model_name.name} may come to mean other "
+            f"code; write its commit, 40 hexadecimal digits"
         )
     modules = model_json(model_name, "modules.json")
     first = modules[0]["path"]
@@ -181,6 +181,6 @@ def _check_code_is_pinned(model_name: ModelName) -> None:
     elsewhere = "--" in f"{classes} {[module['type'] for module in modules]}"
     if elsewhere and not _COMMIT.fullmatch(str(model_name.setting(CODE_REVISION) or "")):
         raise UserError(
-            f"{section}.trust_remote_code: code of {model_name.name} lies in another repository; write that one's commit, 40 "
-            f"hexadecimal digits, as code_revision"
+            f"{option}: code of {model_name.name} lies in another repository; write that one's commit, "
+            f"40 hexadecimal digits, as code_revision"
         )

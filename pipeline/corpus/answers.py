@@ -9,7 +9,6 @@ from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.workspace import Workspace
 from schemas.answers import AnswerPreset
 from schemas.corpus import Corpus
-from schemas.corpus.models import ModelConfig
 from schemas.errors import RequestError, UserError
 from tasks.answering.answer_presets import EXTRACTIVE, WITH_A_MODEL, packaged_answers, read_answer_preset
 from tasks.answering.presets import preset_named
@@ -44,14 +43,13 @@ def answer_preset_of(corpus: Corpus, name: str | None) -> AnswerPreset:
 
 def lacking_for_answer(preset: AnswerPreset, corpus: Corpus) -> dict[str, str]:
     """Return what an answer preset needs and the corpus file lacks, with the setting that adds it."""
-    models = corpus.retrieval.models
     if preset.model is None:
         return {}
-    model = models.get(preset.model)
-    if not isinstance(model, ModelConfig):
-        return {f"a model {preset.model}": f"retrieval.models.{preset.model}, or answer.model"}
-    if preset.max_images and model.kind == "llm":
-        return {"a model that sees pictures": f"retrieval.models.{preset.model} to one of kind vlm"}
+    model = corpus.models.get(preset.model)
+    if model is None or not model.kind.writes:
+        return {f"a model {preset.model}": f"models.{preset.model}, or answer.model"}
+    if preset.max_images and not model.kind.sees:
+        return {"a model that sees pictures": f"models.{preset.model} to one of kind vlm"}
     return {}
 
 
@@ -75,9 +73,7 @@ def check_answers(workspace: Workspace) -> AnswerPreset:
         )
     if preset.model is not None:
         find_answer_prompt(preset.prompt, workspace.file.parent, f"{workspace.file}: answer.prompt")
-        options = corpus.retrieval.models[preset.model]
-        assert isinstance(options, ModelConfig)
-        language_model(f"{workspace.file}: retrieval.models.{preset.model}", options)
+        language_model(f"{workspace.file}: models.{preset.model}", corpus.models[preset.model])
     return preset
 
 
@@ -88,8 +84,8 @@ def _with_corpus_settings(preset: AnswerPreset, corpus: Corpus) -> AnswerPreset:
     settings: dict[str, object] = {"model": options.model, "prompt": options.prompt}
     if preset.max_images:  # a preset that sends no pictures stays so
         settings["max_images"] = options.max_images
-        writer = corpus.retrieval.models.get(options.model or "")
-        if isinstance(writer, ModelConfig) and writer.kind == "llm":  # it sees none
+        writer = corpus.models.get(options.model or "")
+        if writer is not None and not writer.kind.sees:  # it sees none
             del settings["model"]
     return preset.model_copy(update={name: value for name, value in settings.items() if value is not None})
 

@@ -16,7 +16,8 @@ from typing import Any, get_args, get_origin
 import yaml
 from pydantic import ValidationError
 
-from backends.models.registry import EMBEDDERS, KINDS
+from backends.models.registry import DETECTORS, EMBEDDERS, KINDS, RECOGNISERS
+from pipeline.corpus.earlier_keys import moved_models
 from schemas.base import Section
 from schemas.corpus import Corpus, Ranking
 from schemas.errors import UserError
@@ -83,8 +84,11 @@ def load_corpus(name_or_path: str) -> Corpus:
         UserError: The file is missing or wrong; the message has file, key and remedy, a line per mistake.
     """
     path = find_corpus_file(name_or_path)
+    mapping = read_mapping(path)
+    if moved := moved_models(mapping):
+        raise UserError(*(f"{path}: {without_secrets(line)}" for line in moved))
     try:
-        corpus = Corpus.model_validate(read_mapping(path))
+        corpus = Corpus.model_validate(mapping)
     except ValidationError as error:
         mistakes = [f"{path}: {_mistake_in_words(mistake)}" for mistake in error.errors()]
         remainder = [f"{path}: {len(mistakes) - _MAX_MISTAKES} more mistakes"] if len(mistakes) > _MAX_MISTAKES else []
@@ -222,9 +226,11 @@ def _resolved_address(address: str, file: Path, key: str) -> str:
 
 
 def _check_models(corpus: Corpus, file: Path) -> None:
-    checks: list[Callable[[], object]] = [functools.partial(kind.chosen, getattr(corpus, kind.section)) for kind in KINDS]
-    models = ((EMBEDDERS[space.embeds], space.model(corpus.embeddings)) for space in SPACES.values())
-    checks += [functools.partial(kind.check_settings, model_name) for kind, model_name in models if model_name is not None]
+    checks: list[Callable[[], object]] = [
+        functools.partial(kind.chosen, corpus.captions) for kind in (RECOGNISERS, DETECTORS)
+    ]
+    models = ((EMBEDDERS[space.embeds], space.model(corpus.embedding_models)) for space in SPACES.values())
+    checks += [functools.partial(kind.check, model_name) for kind, model_name in models if model_name is not None]
     mistakes = []
     for check in checks:
         try:
@@ -325,19 +331,22 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # tags:
 #   template: "{template}"   # or paper, for <image: filename(…)>; or one's own, with fields such as {{page}}
 #   pdf: false                     # true: keep a copy of each PDF with a tag at every figure
+# models:                          # each by a name of its own, which other sections and presets use
+#   vlm: {{kind: vlm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}
+#   llm: {{kind: llm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}
+#   clip: {{kind: image_embedder, model: models/clip, revision: "1"}}      # of open_clip
+#   colqwen: {{kind: late_embedder, model: models/colqwen2, revision: "1"}}
 # captions:
 #   ocr: {ocr}                  # recogniser of text in figures and on scanned pages; or none
 #   layout: {layout}           # detector of figures on scanned pages; or none
-#   captioner: context             # or one of 'models', which sees the pictures
-#   models:
-#     vlm: {{kind: vlm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}
+#   captioner: context             # or a model that sees the pictures, such as vlm
 #   corrections: captions.csv      # manual descriptions, by figure, page or text
 #   pages: context                 # a row per page with its picture, described by its own text; or by a model
 #   summaries: vlm                 # search a model's summary in place of each text
 {embeddings}
-#   image: {{model: models/clip, revision: "1"}}      # of open_clip: pictures, searched by text
-#   unified: {{combine: mean, image_weight: 0.5}}     # by that model: a picture and its text in one vector
-#   late: {{model: models/colqwen2, revision: "1"}}   # of transformers: many vectors a picture, late interaction
+#   image: clip                    # pictures, searched by text
+#   unified: mean                  # by that model: a picture and its text in one vector
+#   late: colqwen                  # many vectors a picture, late interaction
 # chunks:
 #   tokens: {chunk_tokens}                    # maximum tokens of a chunk of text
 # index:
@@ -345,8 +354,6 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # retrieval:                       # applies to queries: a change here builds nothing
 #   preset: pages                  # default preset; inset presets lists all
 #   presets: presets               # a folder of own presets, one YAML file each
-#   models:                        # models that rewrite questions, pick sections, rerank passages
-#     llm: {{kind: llm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}
 # ranking:                         # applies to queries: a change here builds nothing
 #   weights: {{search_text: 1}}      # fields of BM25 with weights, such as {{title: 2, section_path: 1.5, text: 1}}
 #   stop_words: []                 # words that BM25 ignores in a question; or english
@@ -358,7 +365,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # ray:
 #   address: ray://host:10001      # a cluster; without it Ray runs here
 # answer:                          # applies to queries: a change here builds nothing
-#   model: llm                     # one of retrieval.models that writes answers; without it they are extractive
+#   model: llm                     # the model that writes answers; without it they are extractive
 #   passages: {passages}                    # maximum passages of an extractive answer
 # gates:
 {gates}
@@ -372,7 +379,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 
 _TEXT_MODEL = """\
 embeddings:
-  text: {:<26} # packaged: minilm for English, multilingual for others; or a model's name with its revision"""
+  text: {:<26} # packaged: minilm for English, multilingual for others; or a text_embedder of models"""
 
 
 def write_corpus_file(name: str, source: str, text_model: str = MINILM) -> Path:

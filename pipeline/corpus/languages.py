@@ -20,7 +20,7 @@ SAMPLED = 20
 
 def known_languages(workspace: Workspace) -> frozenset[str] | None:
     """Return the languages that the corpus's text model knows; None where that is unknown."""
-    return TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).languages
+    return TEXT_EMBEDDERS.find(workspace.corpus.embedding_models.text_model).languages
 
 
 def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
@@ -35,7 +35,7 @@ def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
     language_counts = ", ".join(
         f"{count} in {name}" for name, count in sorted(foreign.items(), key=lambda pair: (-pair[1], pair[0]))
     )
-    model = workspace.corpus.embeddings.text
+    model = workspace.corpus.embedding_models.text.model
     return (
         f"{total} of {counts.documents} documents are in languages that the text model {model!r} doesn't know: "
         f"{language_counts}; it knows only {', '.join(sorted(model_languages))}; bm25 finds their words, dense and hybrid find "

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from backends.models.registry import EMBEDDERS, language_model, scorer
-from schemas.corpus import RetrievalOptions
-from schemas.corpus.models import EmbeddingOptions, ModelConfig, Price, ScorerConfig
+from schemas.corpus.models import EmbeddingModels, EntryKind, ModelEntry, Price
 from schemas.errors import BadInputError, TransientError, UserError
 from schemas.models import CODE_REVISION, TRUST, Embeds, Model, ModelName, Reply, Request, Settings
 from schemas.ports import LanguageModel, PassageScorer
@@ -38,7 +37,7 @@ class Embedders(Mapping[str, Any]):
     """
 
     def __init__(
-        self, spaces: Mapping[str, VectorSpace], then: EmbeddingOptions, now: Callable[[], EmbeddingOptions]
+        self, spaces: Mapping[str, VectorSpace], then: EmbeddingModels, now: Callable[[], EmbeddingModels]
     ) -> None:
         self._spaces = {name: space for name, space in spaces.items() if name in SPACES}
         self._then, self._now = then, now
@@ -76,13 +75,17 @@ class QueryModels(Mapping[str, Any]):
 
     def __init__(
         self,
-        options: RetrievalOptions,
+        options: Mapping[str, ModelEntry],
         embedders: Mapping[str, Any],
         stopped: Callable[[], bool] = lambda: False,
         record: "Record | None" = None,
     ) -> None:
         self._record = record
-        self._options = options.models
+        self._options = {
+            name: entry
+            for name, entry in options.items()
+            if entry.kind.writes or entry.kind in (EntryKind.CROSS_ENCODER, EntryKind.LATE_SCORER)
+        }
         self._embedders = embedders
         self._stopped = stopped
         self._metered: dict[str, Metered] = {}
@@ -100,8 +103,8 @@ class QueryModels(Mapping[str, Any]):
         """
         if name not in self._options:
             return self._packaged(name)
-        options, setting = self._options[name], f"retrieval.models.{name}"
-        if isinstance(options, ModelConfig):
+        options, setting = self._options[name], f"models.{name}"
+        if options.kind.writes:
             if name not in self._metered:
                 self._metered[name] = _generative(setting, options, self._stopped, self._record)
             return self._metered[name]
@@ -112,7 +115,7 @@ class QueryModels(Mapping[str, Any]):
         model = self._embedders[DEFAULT.name] if name == TOKENS else None
         if not hasattr(model, "scores"):
             raise UserError(
-                f"the text model of this version doesn't rank passages by its tokens; name a model as retrieval.models.{name}"
+                f"the text model of this version doesn't rank passages by its tokens; name a model as models.{name}"
             )
         return model
 
@@ -123,7 +126,7 @@ class QueryModels(Mapping[str, Any]):
         return len({**self._options, TOKENS: None})
 
 
-Record = Callable[[LanguageModel, ModelConfig], LanguageModel]
+Record = Callable[[LanguageModel, ModelEntry], LanguageModel]
 """Wraps a generative model, so that its replies are kept."""
 
 
@@ -152,11 +155,11 @@ class Metered:
                 )
 
 
-def _generative(setting: str, options: ModelConfig, stopped: Callable[[], bool], record: Record | None) -> Metered:
+def _generative(setting: str, options: ModelEntry, stopped: Callable[[], bool], record: Record | None) -> Metered:
     """Return a generative model: an endpoint's client of this thread, or the local model of this process."""
     wrapped = record or (lambda model, _options: model)
     cache_key = f"{setting} {options.model_dump_json()}"
-    if options.kind == "local":
+    if options.kind is EntryKind.LOCAL:
         with _loading(cache_key):
             if cache_key not in _LOCAL:
                 _LOCAL[cache_key] = language_model(setting, options).load(1), threading.Lock()
@@ -174,11 +177,11 @@ def _loading(model: Hashable) -> threading.Lock:
 
 
 @functools.lru_cache(maxsize=4)
-def _scorer(setting: str, options: ScorerConfig) -> PassageScorer:
+def _scorer(setting: str, options: ModelEntry) -> PassageScorer:
     return scorer(setting, options).load(1)
 
 
-def runs_no_other_code(version_space: VectorSpace, options: EmbeddingOptions) -> bool:
+def runs_no_other_code(version_space: VectorSpace, options: EmbeddingModels) -> bool:
     """Return whether the model of a version's space brings no code, or embedding options allow that code.
 
     Whoever writes to the store could allow it in a version's manifest, so that alone allows nothing.
@@ -193,7 +196,7 @@ def runs_no_other_code(version_space: VectorSpace, options: EmbeddingOptions) ->
     )
 
 
-def is_here(name: str, version_space: VectorSpace, options: EmbeddingOptions) -> bool:
+def is_here(name: str, version_space: VectorSpace, options: EmbeddingModels) -> bool:
     """Return whether the model of a version's space is installed at that revision, and may run by present options."""
     try:
         return (
@@ -236,7 +239,7 @@ def _model(space: Space, version_space: VectorSpace) -> Model[Any]:
     return model
 
 
-def _query_settings(space: Space, version_space: VectorSpace, *options: EmbeddingOptions) -> Settings:
+def _query_settings(space: Space, version_space: VectorSpace, *options: EmbeddingModels) -> Settings:
     """Return the query settings of a version's model, from the first options that name this model."""
     for embedding_options in options:
         model_name = space.model(embedding_options)

@@ -76,7 +76,7 @@ def check_default_preset(workspace: Workspace) -> Preset:
     options = workspace.corpus.retrieval
     preset = default_preset(options)
     absent = lacking_rows(preset, workspace.spaces, has_pages=workspace.keys.drawn is not None)
-    absent |= lacking_models(preset, QueryModels(options, {}))
+    absent |= lacking_models(preset, QueryModels(workspace.corpus.models, {}))
     if absent:
         raise UserError(
             f"{workspace.file}: retrieval.preset: {preset.name} needs {', '.join(absent)}; set {', '.join(absent.values())}, "

@@ -9,7 +9,7 @@ from typing import TypeVar
 from backends.models.pictures import open_picture
 from backends.models.registry import language_model_card
 from schemas.corpus import Corpus
-from schemas.corpus.models import CONTEXT, CaptionerKind, ModelCaptioner
+from schemas.corpus.models import CONTEXT, EntryKind, ModelEntry
 from schemas.errors import BadInputError, UserError
 from schemas.ids import key
 from schemas.models import Subject
@@ -36,7 +36,7 @@ def find_prompt(
     folder: Path | None = None,
     *,
     subject: Subject,
-    kind: CaptionerKind,
+    kind: EntryKind,
     setting: str = "prompt",
 ) -> Prompt:
     """Return a preset prompt, or one from a file.
@@ -46,7 +46,7 @@ def find_prompt(
         folder: Base of a relative path; None means the working folder.
         subject: What is described.
         kind: Kind of the captioner.
-        setting: The setting that names the prompt, for messages, such as ``corpora/x.yaml: captions.models.vlm.prompt``.
+        setting: The setting that names the prompt, for messages, such as ``corpora/x.yaml: models.vlm.prompt``.
 
     Raises:
         UserError: There is no such prompt, it is invalid, or it doesn't fit the subject or captioner.
@@ -120,7 +120,7 @@ def _preset(name: str, setting: str) -> Prompt:
     return presets()[name]
 
 
-def _fitting_presets(subject: Subject, kind: CaptionerKind) -> str:
+def _fitting_presets(subject: Subject, kind: EntryKind) -> str:
     names = [name for name, prompt in presets().items() if prompt.subject == subject and (kind.sees or not prompt.picture)]
     return f"presets that fit: {', '.join(names)}" if names else "no preset fits"
 
@@ -153,7 +153,7 @@ class CaptionerInUse:
     """
 
     name: str
-    options: ModelCaptioner
+    options: ModelEntry
     prompt: Prompt
     captions: Captions
 
@@ -172,7 +172,7 @@ def captioners_of(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
         ("text", {options.summaries}),
     ]
     return {
-        label(name, subject): _captioner(name, options.models[name], subject, file)
+        label(name, subject): _captioner(name, corpus.models[name], subject, file)
         for subject, names in names_by_subject
         for name in sorted(captioner_name for captioner_name in names if captioner_name not in (None, CONTEXT))
     }
@@ -183,19 +183,22 @@ def label(name: str, subject: Subject) -> str:
     return name if subject == "figure" else f"{name} ({subject}s)"
 
 
-def _captioner(name: str, options: ModelCaptioner, subject: Subject, file: Path) -> CaptionerInUse:
-    setting = f"{file}: captions.models.{name}.prompt"
+def _captioner(name: str, options: ModelEntry, subject: Subject, file: Path) -> CaptionerInUse:
+    setting = f"{file}: models.{name}.prompt"
     stored_prompt = find_prompt(options.prompt, file.parent, subject=subject, kind=options.kind, setting=setting)
     prompt = replace(stored_prompt, subject=subject)
     card = language_model_card(options)
     captions_key = key(
         model=card.model_dump(),
-        asked=options.model_dump(include=_REPLY_OPTIONS),
+        asked=options.model_dump(include=_REPLY_OPTIONS) | {"kind": _KIND_IN_KEYS.get(options.kind, options.kind)},
         prompt=prompt.digest,
         step=PROMPT_VERSION,
     )
     return CaptionerInUse(name, options, prompt, Captions(model=card, key=captions_key, subject=subject))
 
 
-_REPLY_OPTIONS = {"kind", "temperature", "top_p", "max_tokens", "max_side_px", "language"}
+_KIND_IN_KEYS = {EntryKind.LLM: "ocr_llm"}
+"""How release 0.2.0 spelled it, so that finished descriptions count."""
+
+_REPLY_OPTIONS = {"temperature", "top_p", "max_tokens", "max_side_px", "language"}
 """Options that a reply depends on; connection and price don't count."""

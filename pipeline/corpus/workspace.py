@@ -199,7 +199,7 @@ def open_corpus(corpus: Corpus, file: Path) -> Workspace:
 def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
     spaces = {}
     for space in SPACES.values():
-        model_name = space.model(corpus.embeddings)
+        model_name = space.model(corpus.embedding_models)
         if model_name is not None:
             card = EMBEDDERS[space.embeds].find(model_name).card()
             settings = dict(model_name.settings)

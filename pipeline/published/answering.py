@@ -4,7 +4,7 @@ import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from backends.engines.index_rows import LABELS, PAGES, filtered
 from backends.models.languages import is_in_dictionary
@@ -28,7 +28,6 @@ from schemas.answers import (
     TextPart,
     part_figures,
 )
-from schemas.corpus.models import ModelConfig
 from schemas.corpus.operations import Spend
 from schemas.errors import RequestError, UserError
 from schemas.evidence import Hit
@@ -164,7 +163,7 @@ class _WrittenAnswers:
         self._trace, self._preset = search.trace, plan.preset
         self._corpus = opened.settings()
         self._model = self._preset.model or ""
-        self._options = cast(ModelConfig, self._corpus.retrieval.models[self._model])
+        self._options = self._corpus.models[self._model]
 
     def events(self) -> Iterator[AnswerEvent]:
         hits, rounds = self._context()
@@ -340,7 +339,7 @@ class _WrittenAnswers:
 
     @property
     def _model_sees(self) -> bool:
-        return self._options.kind != "llm"
+        return self._options.kind.sees
 
     def _search_query(self, question: EmbeddedQuery, plan: Preset) -> EmbeddedQuery:
         """Return what a plan searches for: the words alone where only the model looks at the question's picture."""

@@ -317,7 +317,7 @@ class PublishedCorpus:
         if not picture_presets:
             raise RequestError(
                 "this version can't be searched by a picture: name a model of pictures as embeddings.image in the corpus file "
-                "and refresh, or a vision-language model that describes the picture as retrieval.models.vlm"
+                "and refresh, or a vision-language model that describes the picture as models.vlm"
             )
         # A description takes a call of a generative model, and says less than what it describes.
         return min(picture_presets, key=lambda preset: not compares_pictures(preset)).name

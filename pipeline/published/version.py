@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.engines.analyser import query_terms, spans
+from pipeline.corpus.earlier_keys import stored_embedding_models
 from pipeline.corpus.models import Embedders, QueryModels, Record
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.contents import Contents
@@ -17,7 +18,6 @@ from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import check_index_files, read_manifest
 from pipeline.records.tagged_copies import tagged_copies
 from schemas.corpus import Corpus, TagOptions
-from schemas.corpus.models import EmbeddingOptions
 from schemas.errors import NotFoundError, TransientError, UserError
 from schemas.evidence import CitedRegion, Hit, SearchResult, SimilarFigures, Span
 from schemas.filters import Filters, Modality
@@ -227,7 +227,7 @@ class OpenVersion:
 
     def models(self, stopped: Callable[[], bool] = lambda: False) -> QueryModels:
         """Return the models that one request uses."""
-        return QueryModels(self.settings().retrieval, self.embedders, stopped, self.record)
+        return QueryModels(self.settings().models, self.embedders, stopped, self.record)
 
     def _contents(self, doc_ids: Sequence[str]) -> list[ContentsRow]:
         """Return the rows of documents for a table of contents, in the order of the documents."""
@@ -417,13 +417,13 @@ def open_version(workspace: Workspace, version: str, settings: Callable[[], Corp
     """
     manifest = read_manifest(workspace.store, version)
     settings = settings or (lambda: workspace.corpus)
-    spaces, tags, embeddings, counts = workspace.spaces, workspace.corpus.tags, workspace.corpus.embeddings, Counts()
+    spaces, tags, embeddings, counts = workspace.spaces, workspace.corpus.tags, workspace.corpus.embedding_models, Counts()
     has_pages = workspace.keys.drawn is not None
     if manifest is not None:
         counts = manifest.counts
         has_pages = counts.rows_by_modality.get(Modality.PAGE, 0) > 0
         spaces, tags = manifest.spaces, TagOptions.model_validate(manifest.parameters.get("tags", {}))
-        embeddings = EmbeddingOptions.model_validate(manifest.parameters.get("embeddings", {}))
+        embeddings = stored_embedding_models(manifest.parameters)
     try:
         ledger = read_ledger(workspace.store, version)
     except FileNotFoundError as error:
@@ -443,7 +443,7 @@ def open_version(workspace: Workspace, version: str, settings: Callable[[], Corp
         version=version,
         index=workspace.index(version),
         settings=settings,
-        embedders=Embedders(spaces, then=embeddings, now=lambda: settings().embeddings),
+        embedders=Embedders(spaces, then=embeddings, now=lambda: settings().embedding_models),
         template=TagTemplate(tags.template),
         counts=counts,
         sources=sources,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from backends.models.registry import language_model_card
 from backends.stores.objects import read_part, read_table, reading
-from schemas.corpus.models import ModelConfig
+from schemas.corpus.models import ModelEntry
 from schemas.errors import DamagedError
 from schemas.ids import key
 from schemas.parquet import rows_of, schema_of, to_parquet
@@ -288,7 +288,7 @@ class StoredReply:
         return Spent(calls=self.calls, input_tokens=self.input_tokens, output_tokens=self.output_tokens, money=self.money)
 
 
-def open_replies(store: ObjectStore, options: ModelConfig) -> RecordCache:
+def open_replies(store: ObjectStore, options: ModelEntry) -> RecordCache:
     """Open the replies of one model."""
     name = key(model=language_model_card(options).model_dump(), asked=options.model_dump(include=_REPLY_OPTIONS))
     return RecordCache(store, f"replies/{name}", schema_of(StoredReply))

@@ -12,7 +12,7 @@ from backends.stores.document_files import ParsedDocumentFile, StructuredDocumen
 from backends.stores.objects import reading
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from schemas.corpus.models import PERSON, CaptionerKind
+from schemas.corpus.models import PERSON, EntryKind
 from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
 from schemas.errors import TransientError
 from schemas.models import Description, Subject
@@ -141,7 +141,7 @@ def target_ids(subject: Subject, evidence: pa.Table) -> Iterator[str]:
             yield name
 
 
-def describable_by(kind: CaptionerKind, targets: Mapping[str, CaptionTarget]) -> dict[str, CaptionTarget]:
+def describable_by(kind: EntryKind, targets: Mapping[str, CaptionTarget]) -> dict[str, CaptionTarget]:
     """Return those that a kind of captioner can describe: one that sees no pictures needs words."""
     return {
         name: target for name, target in targets.items() if missing_input(kind, Surroundings(words=target.words)) is None

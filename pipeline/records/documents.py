@@ -113,7 +113,7 @@ class DocumentReader:
     def __init__(self, workspace: Workspace, corrections: Mapping[str, str] = MappingProxyType({})) -> None:
         self._workspace = workspace
         self._drawn = drawn_cache(workspace)
-        self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).token_counter()
+        self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embedding_models.text_model).token_counter()
         self._languages = Py3LangId()
         self._descriptions = Descriptions(workspace, corrections)
 

@@ -96,12 +96,12 @@ def expected_embeddings(
     calls_by_space = {}
     for vectors in open_vectors(workspace.store, workspace.spaces):
         space = vectors.space
-        endpoint = space.endpoint(corpus.embeddings)
+        endpoint = space.endpoint(corpus.embedding_models)
         if endpoint is None:
             continue
         items = expected_rows(vectors, changed, documents, live)
         # Calls of a whole group of texts; concurrency may make them smaller than a batch.
-        batch = space.pool(corpus.embeddings).batch
+        batch = space.entry(corpus.embedding_models).batch_size
         group = batch * BATCHES_A_CALL
         characters = group * corpus.chunks.tokens * TOKEN_CHARACTERS
         cost_of_group = maximum_embedding_cost(endpoint.price, characters, endpoint.calls(group, batch))
@@ -208,14 +208,14 @@ def expected_gpu_work(
     work_by_label: dict[str, GpuWork] = {}
     for label, captioner in workspace.captioners.items():
         options, expected = captioner.options, calls.get(label)
-        uses_gpu = options.gpus != "auto" and options.gpus > 0
+        uses_gpu = options.gpu_share not in ("auto", 0)
         if expected is not None and expected.items and not options.kind.is_at_endpoint and uses_gpu:
             work_by_label[label] = _work(options.model, expected.items, f"{expected.subject}s")
-    embeddings = workspace.corpus.embeddings
+    embedders = workspace.corpus.embedding_models
     for vectors in open_vectors(workspace.store, workspace.spaces):
-        space, model = vectors.space, vectors.space.model(embeddings)
-        gpus = space.pool(embeddings).gpus
-        if model is None or space.endpoint(embeddings) is not None or gpus == "auto" or not gpus:
+        space, model = vectors.space, vectors.space.model(embedders)
+        gpus = space.entry(embedders).gpu_share
+        if model is None or space.endpoint(embedders) is not None or gpus == "auto" or not gpus:
             continue
         if rows := expected_rows(vectors, changed, documents, live):
             precision = str(model.setting(PRECISION) or FLOAT32)

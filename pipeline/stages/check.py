@@ -229,7 +229,7 @@ class CheckActor:
         self._workspace, self._version = workspace, version
         self._store, self._drawn = workspace.store, drawn_cache(workspace)
         self._spaces = open_vectors(workspace.store, workspace.spaces)
-        self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embeddings.text_model).token_counter()
+        self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embedding_models.text_model).token_counter()
 
     def run(self, batch: Batch) -> list[Outcome[Any]]:
         """Return what the rows of documents are and what is wrong with them, or what is wrong with figures."""
@@ -425,7 +425,7 @@ class _VersionData:
         replaced_documents = {
             doc_id for doc_id in self._inherited.facts if doc_id in self._changed or doc_id not in self._documents
         }
-        count_tokens = TEXT_EMBEDDERS.find(self._workspace.corpus.embeddings.text_model).token_counter()
+        count_tokens = TEXT_EMBEDDERS.find(self._workspace.corpus.embedding_models.text_model).token_counter()
         removed_long = 0
         for _, rows in rows_of_documents(store, parent, replaced_documents):
             texts = list(map(str, rows.evidence.column("text").to_pylist()))

@@ -77,7 +77,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
 
 
 def _is_searchable(workspace: Workspace, version: str, preset: Preset) -> bool:
-    manifest, options = readable_manifest(workspace.store, version), workspace.corpus.embeddings
+    manifest, options = readable_manifest(workspace.store, version), workspace.corpus.embedding_models
     try:
         return (
             manifest is not None

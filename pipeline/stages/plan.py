@@ -9,6 +9,7 @@ from backends.stores.document_files import parsed_file
 from backends.stores.objects import existing
 from evaluation.golden import OF_RETRIEVAL
 from pipeline.corpus.answers import check_answers
+from pipeline.corpus.earlier_keys import stored_embedding_models
 from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.metric_gates import metric_gates
 from pipeline.corpus.presets import check_default_preset, default_preset
@@ -21,7 +22,6 @@ from pipeline.records.expected_calls import expected_calls, expected_embeddings,
 from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
 from pipeline.records.manifests import judge_gates_again, manifests, read_override, readable_manifest, rejection_of
 from pipeline.records.publication import read_pointer
-from schemas.corpus.models import EmbeddingOptions
 from schemas.errors import UNFINISHED, TransientError, UserError
 from schemas.gates import COUNTED, METRIC
 from schemas.ids import key, version_name, version_time
@@ -272,8 +272,8 @@ def _ranking_changed(workspace: Workspace, manifest: Manifest) -> bool:
     now = {"ranking": corpus.ranking.model_dump(mode="json"), "judged_by": steps_of(default_preset(corpus.retrieval))}
     if any(manifest.parameters.get(name) != value for name, value in now.items()):
         return True
-    embeddings_then = EmbeddingOptions.model_validate(manifest.parameters.get("embeddings", {}))
-    return query_settings(embeddings_then) != query_settings(corpus.embeddings)
+    embeddings_then = stored_embedding_models(manifest.parameters)
+    return query_settings(embeddings_then) != query_settings(corpus.embedding_models)
 
 
 def _unfinished_documents(

@@ -22,9 +22,18 @@ from schemas.corpus.documents import (
     OwnField,
     Supersedes,
 )
-from schemas.corpus.models import CaptionOptions, EmbeddingOptions, ModelCaptioner, ModelConfig, PoolOptions, ScorerConfig
+from schemas.corpus.models import (
+    CONTEXT,
+    PERSON,
+    CaptionOptions,
+    EmbeddingModels,
+    EmbeddingOptions,
+    ModelEntry,
+    embedding_models,
+)
 from schemas.corpus.operations import BudgetOptions, GateOptions, OperationOptions, RayOptions, RetentionOptions, Spend
 from schemas.ids import CORPUS_NAME
+from schemas.models import MINILM, MULTILINGUAL, NONE
 from schemas.tags import CANONICAL, DIGITS_DEFAULT, DIGITS_MOST, NAMED_TEMPLATES, TagTemplate
 
 Layout = Literal["never", "doubtful", "every_page"]
@@ -39,9 +48,6 @@ class ParseOptions(Section):
     memory_mb: int = Field(2048, ge=256, le=1 << 24, description="Memory one parse process may take, in MiB.")
     max_pages: int = Field(10_000, ge=1, le=1_000_000, description="Pages beyond which a document goes to quarantine.")
     render_dpi: int = Field(150, ge=36, le=600, description="Resolution of figures that are more than one embedded image.")
-    max_figure_pixels: int = Field(
-        16_000_000, ge=10_000, le=1 << 30, description="Pixels one figure may have; larger ones are scaled."
-    )
     layout: Layout = Field(
         "every_page",
         description="Pages on which PyMuPDF's layout model tells paragraphs, list items, headings and tables apart, at 0.2 "
@@ -179,11 +185,7 @@ class Ranking(Section):
 
 
 class RetrievalOptions(Section):
-    """Presets of search, and the models that they use."""
-
-    models: dict[Text, Annotated[ModelConfig | ScorerConfig, Field(discriminator="kind")]] = Field(
-        {}, description="Models that steps of presets name: they rewrite questions, choose sections, order passages."
-    )
+    """Presets of search."""
 
     preset: Text = Field(DEFAULT_PRESET, description="The default preset; gates judge a version by it.")
     presets: Location | None = Field(
@@ -201,7 +203,7 @@ class AnswerOptions(Section):
     presets: Location | None = Field(None, description="A folder of your own answer presets, a YAML file each.")
     model: Text | None = Field(
         None,
-        description="One of retrieval.models, which writes answers in place of a preset's own; a preset that sends pictures "
+        description="A generative one of models, which writes answers in place of a preset's own; a preset that sends pictures "
         "keeps its own unless this one sees.",
     )
     prompt: Text | None = Field(
@@ -254,6 +256,11 @@ class Corpus(Section):
     supersedes: Supersedes | None = Field(
         None, description="Which revision replaces which; searches leave replaced documents out unless asked for."
     )
+    models: dict[Text, ModelEntry] = Field(
+        {},
+        description="The models, each by a name of its own, that captions, embeddings, answer, experiments and steps of presets "
+        "name.",
+    )
     parse: ParseOptions = ParseOptions()
     tags: TagOptions = TagOptions()
     captions: CaptionOptions = CaptionOptions()
@@ -270,16 +277,36 @@ class Corpus(Section):
     operations: OperationOptions = OperationOptions()
 
     @property
+    def embedding_models(self) -> EmbeddingModels:
+        """The models that the section embeddings names."""
+        return embedding_models(self.models, self.embeddings)
+
+    @property
     def gpus(self) -> int:
         """GPUs that the models of enrich ask for at most at once: each model's actors run alone, and ``auto`` asks for none."""
-        embeddings = self.embeddings
-        pools: list[ModelCaptioner | PoolOptions] = [
-            model for model in self.captions.models.values() if not model.kind.is_at_endpoint
+        embedders = self.embedding_models
+        entries = [embedders.text, embedders.tables, embedders.image, embedders.late]
+        entries += [self.models.get(name) for name in self.captions.named.values()]
+        asked = [
+            entry.gpu_share * (entry.workers or 1)
+            for entry in entries
+            if entry is not None and entry.endpoint is None and entry.gpu_share != "auto"
         ]
-        pools += [model for model in (embeddings, embeddings.tables) if model is not None and model.endpoint is None]
-        pools += [model for model in (embeddings.image, embeddings.late) if model is not None]
-        gpus_and_workers = [(0.0 if pool.gpus == "auto" else pool.gpus, pool.workers or 1) for pool in pools]
-        return max((math.ceil(gpus * workers) for gpus, workers in gpus_and_workers), default=0)
+        return math.ceil(max(asked, default=0))
+
+    @model_validator(mode="after")
+    def _named_models(self) -> "Corpus":
+        if reserved_names := sorted({CONTEXT, PERSON, NONE, MINILM, MULTILINGUAL} & set(self.models)):
+            raise ValueError(f"models: {reserved_names[0]!r} means something else; call the model otherwise")
+        captioners = [name for name, entry in self.models.items() if entry.kind.writes]
+        for key, name in self.captions.named.items():
+            known = captioners if key == "summaries" else [CONTEXT, *captioners]
+            if name not in known:
+                raise ValueError(
+                    f"captions.{key}: there is no captioner {name!r}; known here: {', '.join(known) or 'none'}"
+                )
+        embedding_models(self.models, self.embeddings)
+        return self
 
     def doc_type(self, sources: Iterable[str]) -> str | None:
         """Return the type of a document: that of the first glob that fits one of its sources; None where none does."""

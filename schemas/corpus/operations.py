@@ -42,7 +42,7 @@ class Spend(Section):
 
     calls: int | None = Field(None, ge=0, le=1 << 40, description="Calls of models.")
     tokens: int | None = Field(None, ge=0, le=1 << 40, description="Tokens that they read and write.")
-    money: Money | None = Field(None, description="Money, by the prices in captions.models and embeddings.")
+    money: Money | None = Field(None, description="Money, by the prices of models.")
 
 
 class ApproveAbove(Section):
@@ -171,9 +171,6 @@ class OperationOptions(Section):
         None,
         min_length=1,
         description="Airflow's pool for parse and enrich, which has to exist; default: INSET_ENRICH_POOL's.",
-    )
-    max_active_tis: int | None = Field(
-        None, ge=1, le=500, description="Tasks of parse and tag that run at once; null: no limit."
     )
     notify: dict[Text, dict[Text, JsonValue]] = Field(
         {},

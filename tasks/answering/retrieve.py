@@ -129,7 +129,7 @@ def lacking_rows(plan: Steps, spaces: Iterable[str], *, has_pages: bool) -> dict
 
 def lacking_models(plan: Steps, available: Iterable[str]) -> dict[str, str]:
     """Return the missing models, such as ``a model llm``, with the option that adds them."""
-    return {f"a model {name}": f"retrieval.models.{name}" for name in plan.models if name not in set(available)}
+    return {f"a model {name}": f"models.{name}" for name in plan.models if name not in set(available)}
 
 
 def _in_documents(search: Search, step: DocumentStep, query: EmbeddedQuery, filters: Filters) -> Filters:

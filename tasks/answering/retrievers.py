@@ -90,9 +90,7 @@ class Search:
     def _model(self, name: str, does: str, needed: str) -> Any:
         model = self.models[name]
         if not hasattr(model, does):
-            raise RequestError(
-                f"retrieval.models.{name} is of another kind than this search needs, which is one that {needed}"
-            )
+            raise RequestError(f"models.{name} is of another kind than this search needs, which is one that {needed}")
         return model
 
     def nearest(self, query: EmbeddedQuery, k: int, filters: Filters) -> Ranked:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schemas.corpus.models import CONTEXT, CaptionerKind
+from schemas.corpus.models import CONTEXT, EntryKind
 from schemas.documents import Chunk, PlacedFigure
 from schemas.filters import Modality
 from schemas.models import Description, Flag, Subject, is_refused
@@ -28,7 +28,7 @@ class DescriptionResult:
 
 def description_result(
     by: str,
-    kind: CaptionerKind,
+    kind: EntryKind,
     prompt: Prompt,
     around: Surroundings,
     description: Description | None,

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import regex
 
-from schemas.corpus.models import CaptionerKind
+from schemas.corpus.models import EntryKind
 from schemas.models import Description, Flag
 from schemas.ports import LanguageDetector
 from tasks.enriching.prompts import Prompt, Surroundings
@@ -18,7 +18,7 @@ QUALITY_VERSION = "1"
 """Goes up when the same description gets other flags."""
 
 
-def missing_input(kind: CaptionerKind, around: Surroundings) -> Flag | None:
+def missing_input(kind: EntryKind, around: Surroundings) -> Flag | None:
     """Return why a model can't describe it: a model that reads words needs some. None if it can."""
     return None if kind.sees or words_of(around.words) else Flag.NO_TEXT
 

@@ -7,17 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from schemas.corpus.models import (
-    EmbeddingEndpoint,
-    EmbeddingOptions,
-    ImageModelOptions,
-    LateModelOptions,
-    Part,
-    PoolOptions,
-)
+from schemas.corpus.models import EmbeddingEndpoint, EmbeddingModels, ModelEntry, Part
 from schemas.errors import ContractError
 from schemas.ids import sha256
-from schemas.models import DEFAULT_SPACE, ENDPOINT, FLOAT32, Embeds, ModelName, Settings, settings
+from schemas.models import DEFAULT_SPACE, ENDPOINT, Embeds, ModelName, Settings
 from schemas.tags import with_ordinals
 
 _TABLE = "table"
@@ -97,20 +90,20 @@ class Space:
     """Vectors of one model, compared by cosine; ``version`` goes up when other content of rows is embedded.
 
     ``content`` is a row's, None for no vector; ``model`` that of a corpus file, None for no such space, with ``option`` its key
-    there and ``pool`` the options of its actors.
+    there and ``entry`` the entry of ``models``.
     """
 
     name: str
     version: str
     content: Callable[[RowText], EmbeddingInput | None]
-    model: Callable[[EmbeddingOptions], ModelName | None]
+    model: Callable[[EmbeddingModels], ModelName | None]
     embeds: Embeds = Embeds.TEXTS
     option: str = "embeddings.text"
-    pool: Callable[[EmbeddingOptions], PoolOptions] = lambda options: options
+    entry: Callable[[EmbeddingModels], ModelEntry] = lambda models: models.text
 
-    def endpoint(self, options: EmbeddingOptions) -> EmbeddingEndpoint | None:
+    def endpoint(self, models: EmbeddingModels) -> EmbeddingEndpoint | None:
         """Return the server of its model; None if it runs here, or there is no such space."""
-        model = self.model(options)
+        model = self.model(models)
         endpoint_json = None if model is None else model.setting(ENDPOINT)
         return None if endpoint_json is None else EmbeddingEndpoint.model_validate_json(str(endpoint_json))
 
@@ -143,34 +136,19 @@ def _picture(row: RowText) -> EmbeddingInput | None:
     return None if row.figure_id is None else EmbeddingInput(picture=row.figure_id)
 
 
-def _image_model(options: EmbeddingOptions, **extra_settings: str | float) -> ModelName | None:
-    if (image := options.image) is None:
-        return None
-    image_settings = settings(weights=image.weights, precision=_precision(image), **extra_settings)
-    return ModelName(image.model, image.revision, image_settings, "embeddings.image")
+IMAGE_WEIGHT = 0.5
+"""What the picture counts in a unified vector."""
 
-
-def _late_model(options: EmbeddingOptions) -> ModelName | None:
-    if (late := options.late) is None:
-        return None
-    return ModelName(late.model, late.revision, settings(precision=_precision(late)), "embeddings.late")
-
-
-def _precision(options: ImageModelOptions | LateModelOptions) -> str | None:
-    """Return the precision as a setting; the default is in no key."""
-    return None if options.precision == FLOAT32 else options.precision
-
-
-TEXT = Space(name=DEFAULT_SPACE, version=EMBED_VERSION, content=_words, model=lambda options: options.text_model)
+TEXT = Space(name=DEFAULT_SPACE, version=EMBED_VERSION, content=_words, model=lambda models: models.text_model)
 """Text of every row."""
 
 TABLES = Space(
     name="tables",
     version=EMBED_VERSION,
     content=lambda row: _words(row) if row.modality == _TABLE else None,
-    model=lambda options: options.tables.named(options.tables.model, "embeddings.tables") if options.tables else None,
+    model=lambda models: models.model("tables"),
     option="embeddings.tables",
-    pool=lambda options: options.tables or options,
+    entry=lambda models: models.tables or models.text,
 )
 """Text of tables, by a model of their own."""
 
@@ -178,10 +156,10 @@ IMAGE = Space(
     name="image",
     version="1",
     content=_picture,
-    model=_image_model,
+    model=lambda models: models.model("image"),
     embeds=Embeds.PICTURES,
     option="embeddings.image",
-    pool=lambda options: options.image or options,
+    entry=lambda models: models.image or models.text,
 )
 """Pictures."""
 
@@ -189,10 +167,10 @@ JOINT = Space(
     name="joint",
     version="1",
     content=lambda row: _words(row) if row.figure_id is None else EmbeddingInput(picture=row.figure_id),
-    model=lambda options: _image_model(options) if options.image is not None and options.image.texts else None,
+    model=lambda models: models.model("image") if "joint" in models.parts else None,
     embeds=Embeds.EITHER,
-    option="embeddings.image.texts",
-    pool=lambda options: options.image or options,
+    option="embeddings.parts",
+    entry=lambda models: models.image or models.text,
 )
 """Pictures, and text of the other rows, by one model."""
 
@@ -200,10 +178,12 @@ UNIFIED = Space(
     name="unified",
     version="1",
     content=lambda row: None if row.figure_id is None else EmbeddingInput(text=row.text, picture=row.figure_id),
-    model=lambda options: _image_model(options, **options.unified.model_dump()) if options.unified else None,
+    model=lambda models: (
+        models.model("image", combine=models.unified, image_weight=IMAGE_WEIGHT) if models.unified else None
+    ),
     embeds=Embeds.PAIRS,
     option="embeddings.unified",
-    pool=lambda options: options.image or options,
+    entry=lambda models: models.image or models.text,
 )
 """Pictures with their descriptions, as one vector."""
 
@@ -211,10 +191,10 @@ LATE = Space(
     name="late",
     version="1",
     content=_picture,
-    model=_late_model,
+    model=lambda models: models.model("late"),
     embeds=Embeds.PATCHES,
     option="embeddings.late",
-    pool=lambda options: options.late or options,
+    entry=lambda models: models.late or models.text,
 )
 """Patches of pictures, for late interaction."""
 
@@ -225,7 +205,7 @@ def _of_part(part: Part, content: Callable[[RowText], EmbeddingInput | None]) ->
         name=part,
         version="1",
         content=content,
-        model=lambda options: options.text_model if part in options.parts else None,
+        model=lambda models: models.text_model if part in models.parts else None,
         option="embeddings.parts",
     )
 
@@ -275,9 +255,9 @@ DEFAULT = SPACES[DEFAULT_SPACE]
 """The default space. Each row has a vector in it; chunks are measured by its model."""
 
 
-def query_settings(options: EmbeddingOptions) -> dict[str, Settings]:
+def query_settings(models: EmbeddingModels) -> dict[str, Settings]:
     """Return the settings of each space's model that vectors of queries depend on."""
-    model_by_space = ((name, space.model(options)) for name, space in SPACES.items())
+    model_by_space = ((name, space.model(models)) for name, space in SPACES.items())
     return {
         name: tuple((key, value) for key, value in model.query_settings if key != ENDPOINT)
         for name, model in model_by_space

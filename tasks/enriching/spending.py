@@ -5,7 +5,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from schemas.corpus.models import ModelCaptioner, ModelConfig, Price
+from schemas.corpus.models import ModelEntry, Price
 from schemas.corpus.operations import Spend
 from schemas.models import Description, Message, Subject, Usage
 from schemas.versions import Spent
@@ -28,16 +28,14 @@ def cost_of(price: Price, usage: Usage) -> Spent:
     return Spent(calls=numbers[0], input_tokens=numbers[1], output_tokens=numbers[2], money=cost(price, *numbers))
 
 
-def maximum_cost(
-    options: ModelCaptioner, prompt: str, subject: Subject = "figure", examples: Sequence[Message] = ()
-) -> Spent:
+def maximum_cost(options: ModelEntry, prompt: str, subject: Subject = "figure", examples: Sequence[Message] = ()) -> Spent:
     """Return the maximum cost of one call: examples, prompt, largest picture (none for a text), longest reply."""
     characters = len(prompt) + sum(len(turn.text) for turn in examples)
     pictures = int(options.kind.sees and subject != "text") + sum(len(turn.pictures) for turn in examples)
     return maximum_text_cost(options, characters, pictures)
 
 
-def maximum_text_cost(options: ModelCaptioner | ModelConfig, characters: int, pictures: int) -> Spent:
+def maximum_text_cost(options: ModelEntry, characters: int, pictures: int) -> Spent:
     """Return the maximum cost of one call by characters of its prompt and number of pictures."""
     read = math.ceil(characters / TOKEN_CHARACTERS) + pictures * math.ceil(options.max_side_px / PATCH_PX) ** 2
     return cost_of(options.price, Usage(1, read, options.max_tokens))

@@ -164,10 +164,10 @@ class FigureCollector:
             turned_pixels = as_displayed(pixels, turn, rotation)
             pixels = pixels if turned_pixels is None else turned_pixels
         raw_sha1 = stream_sha1(embedded)
-        return self._keep(scaled(pixels, self._options.max_figure_pixels)), raw_sha1
+        return self._keep(scaled(pixels, MAX_FIGURE_PIXELS)), raw_sha1
 
     def _drawn(self, page: PdfPage, box: BBox) -> Figure:
-        pixels = page.draw(box, dpi=self._options.render_dpi, max_pixels=self._options.max_figure_pixels)
+        pixels = page.draw(box, dpi=self._options.render_dpi, max_pixels=MAX_FIGURE_PIXELS)
         return self._keep(rotated_pixels(pixels, page.rotation))
 
     def _keep(self, pixels: Pixels) -> Figure:
@@ -185,6 +185,9 @@ def stream_sha1(image: PdfImage) -> str | None:
     stream = image.stream()
     return None if stream is None else hashlib.sha1(stream, usedforsecurity=False).hexdigest()
 
+
+MAX_FIGURE_PIXELS = 16_000_000
+"""Pixels of a figure; larger ones are scaled. It is in the key of a parse."""
 
 MARGIN_PT = 2.0
 """Room around a formula, whose letters may reach beyond their boxes."""

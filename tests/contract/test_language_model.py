@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backends.models.registry import LANGUAGE_MODELS, language_model
-from schemas.corpus.models import EndpointOptions, ModelCaptioner, ModelConfig
+from schemas.corpus.models import EndpointOptions, ModelEntry
 from schemas.errors import BadInputError, FailureCode, TransientError
 from schemas.models import Message, Model, Reply, Request, Usage
 from schemas.ports import LanguageModel
@@ -20,8 +20,8 @@ def _model(kind: str, folder: Path, endpoint: EndpointServer) -> Model[LanguageM
     is_local = kind == "local"
     name, options = (str(folder), None) if is_local else ("tiny", EndpointOptions(url=endpoint.url))
     given = {"kind": kind, "model": name, "revision": "r1", "endpoint": options, "max_tokens": 8}
-    captioner = ModelConfig.model_validate(given) if kind == "llm" else ModelCaptioner.model_validate({**given, "batch": 4})
-    return language_model("captions.models.shapes", captioner)
+    batch = {"batch": 4} if kind == "local" else {}
+    return language_model("models.shapes", ModelEntry.model_validate({**given, **batch}))
 
 
 @pytest.fixture(params=[*LANGUAGE_MODELS])

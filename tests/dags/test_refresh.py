@@ -30,7 +30,6 @@ print(json.dumps({
                 "retries": task.retries,
                 "pool": task.pool,
                 "owner": task.owner,
-                "at_once": getattr(task, "max_active_tis_per_dag", None),
                 "mapped": task.is_mapped,
                 "outlets": [asset.uri for asset in task.outlets],
             }
@@ -117,14 +116,13 @@ def test_the_stages_follow_each_other_and_publishing_updates_the_asset(corpora: 
     assert all(tasks[name]["retries"] >= 1 for name in order if name != "approve")
 
 
-def test_owner_tags_pool_and_tasks_at_once_are_those_of_the_corpus_file(corpora: Path, airflow_env: dict[str, str]) -> None:
-    operations = "operations: {owner: docs, tags: [pumps], pool: heavy, max_active_tis: 2}"
+def test_owner_tags_and_pool_are_those_of_the_corpus_file(corpora: Path, airflow_env: dict[str, str]) -> None:
+    operations = "operations: {owner: docs, tags: [pumps], pool: heavy}"
     (corpora / "pumps.yaml").write_text(f"name: pumps\nsource: ./pdfs\n{operations}\n")
     dag = described(corpora, airflow_env)["refresh_pumps"]
     assert dag["tags"] == ["inset", "pumps", "refresh"]
     assert {task["owner"] for task in dag["tasks"].values()} == {"docs"}
     assert {name for name, task in dag["tasks"].items() if task["pool"] == "heavy"} == {"parse", "enrich"}
-    assert {name: task["at_once"] for name, task in dag["tasks"].items() if task["at_once"]} == {"parse": 2}
 
 
 def test_tagged_copies_are_written_by_mapped_tasks_where_they_are_wanted(

@@ -13,6 +13,7 @@ from pipeline.run import refresh
 from schemas.retrieval import Query
 from schemas.stages import Stage
 from tests.endpoint_server import Call, EndpointServer
+from tests.pipeline.conftest import named_models
 from tests.tiny_models import write_clip, write_colqwen2
 
 MANUALS = Path(__file__).parents[2] / "examples" / "manuals" / "pdfs"
@@ -26,9 +27,9 @@ def _write(folder: Path, endpoint: EndpointServer, **model: Any) -> Workspace:
         "name": "manuals",
         "source": str(MANUALS),
         "parse": {"layout": "never"},
-        "captions": {"ocr": "none", "captioner": "vlm", "models": {"vlm": described}},
-        "embeddings": {"image": image, "unified": {}, "late": late, "tables": {"model": "minilm"}},
+        "captions": {"ocr": "none", "captioner": "vlm"},
     }
+    corpus |= named_models({"image": image, "unified": "mean", "late": late, "tables": "minilm"}, {"vlm": described})
     file = folder / "corpora" / "manuals.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(yaml.safe_dump(corpus))

@@ -70,7 +70,9 @@ def test_descriptions_that_a_killed_refresh_kept_are_not_asked_for_again(tmp_pat
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1, pages=figures)
     corpus = write_corpus(tmp_path)
     model = f"{{kind: vlm, model: tiny, revision: '1', endpoint: {{url: '{endpoint.url}', concurrency: 2}}}}"
-    corpus.write_text(corpus.read_text().replace("{ocr: none}", f"{{ocr: none, captioner: vlm, models: {{vlm: {model}}}}}"))
+    corpus.write_text(
+        corpus.read_text().replace("{ocr: none}", "{ocr: none, captioner: vlm}") + f"models: {{vlm: {model}}}\n"
+    )
 
     def reply(call: Call) -> str:
         time.sleep(took_s)

@@ -49,7 +49,7 @@ def cluster() -> Iterator[ray_cluster.RayCluster]:
 
 
 def test_no_block_of_the_guide_is_left_out_here() -> None:
-    assert [sorted(block) for block in FENCED] == [["embeddings", "ray"], ["captions"]]
+    assert [sorted(block) for block in FENCED] == [["embeddings", "models", "ray"], ["captions", "models"]]
     assert INLINE == ["ray: {address: auto}", "ray: {runtime_env: {pip: [...]}}", "runtime_env: {py_modules: []}"]
     for block in FENCED:
         Corpus.model_validate({"name": "a", "source": "b"} | block)
@@ -63,7 +63,7 @@ def _vectors(workspace: Workspace, space: str) -> int:
 def test_a_job_embeds_pictures_on_the_gpus_that_its_block_names(cluster: ray_cluster.RayCluster, tmp_path: Path) -> None:
     """With a tiny model in place of the block's, for four actors on two nodes."""
     block = FENCED[0]
-    image = block["embeddings"]["image"]
+    image = block["models"]["clip"]
     assert (image["gpus"], image["workers"], block["ray"]) == (1, 4, {"jobs": "http://ray-head:8265"})
     image |= {"model": str(write_clip(tmp_path / "clip")), "revision": "1", "batch": 1}
     block["ray"]["jobs"] = cluster.jobs

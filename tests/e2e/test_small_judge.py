@@ -27,9 +27,7 @@ def test_a_small_model_writes_and_judges_and_its_admission_fails(tmp_path: Path)
     with small_model.running() as url:
         options = {"kind": "llm", "model": small_model.MODEL, "revision": "1", "max_tokens": 60}
         models = {"llm": options | {"endpoint": {"url": url, "concurrency": 1, "retries": 0, "timeout_s": 600}}}
-        corpus = write_corpus(
-            tmp_path, f"retrieval: {json.dumps({'models': models})}\nanswer: {{model: llm, context_chars: 3000}}\n"
-        )
+        corpus = write_corpus(tmp_path, f"models: {json.dumps(models)}\nanswer: {{model: llm, context_chars: 3000}}\n")
         assert refresh(open_workspace(str(corpus))).published
         file = tmp_path / "small.yaml"
         file.write_text(

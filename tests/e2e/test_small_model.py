@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from backends.models.endpoint import Endpoint
-from schemas.corpus.models import EndpointOptions, ModelConfig
+from schemas.corpus.models import EndpointOptions, ModelEntry
 from schemas.models import Message, Reply, Request
 from tests import small_model
 
@@ -23,7 +23,7 @@ def url() -> Iterator[str]:
 @pytest.fixture
 def model(url: str) -> Endpoint:
     asked = {"kind": "llm", "model": small_model.MODEL, "revision": "1", "max_tokens": 24}
-    return Endpoint("retrieval.models.llm", ModelConfig.model_validate({**asked, "endpoint": EndpointOptions(url=url)}))
+    return Endpoint("models.llm", ModelEntry.model_validate({**asked, "endpoint": EndpointOptions(url=url)}))
 
 
 def test_it_replies(model: Endpoint) -> None:

@@ -33,7 +33,7 @@ from backends.models.rapidocr_recogniser import (
     RapidOcr,
 )
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, TEXT_EMBEDDERS
-from schemas.corpus.models import EmbeddingOptions, EndpointOptions, ModelCaptioner
+from schemas.corpus.models import EndpointOptions, EntryKind, ModelEntry
 from schemas.errors import InsetError
 from schemas.geometry import BBox
 from schemas.models import ModelName, Reply, Request
@@ -314,11 +314,11 @@ def _given(requests: Sequence[Request]) -> list[object]:
 
 def _local_vlm(folder: Path) -> Outputs:
     _unhurried()
-    options = ModelCaptioner.model_validate(
+    options = ModelEntry.model_validate(
         {"kind": "local", "model": str(tiny_vlm.write(folder)), "revision": "1", "max_tokens": 6, "max_side_px": 256}
     )
     requests = [*_requests()][:3]
-    written = dict(LocalModel("captions.models.tiny", options, 2).replies(requests))
+    written = dict(LocalModel("models.tiny", options, 2).replies(requests))
     given = digest([_given(requests), _releases("torch", "transformers")])
     return {
         "replies": (given, digest([_taken(written[asked.id]) for asked in requests])),
@@ -347,14 +347,14 @@ def _endpoint(_folder: Path) -> Outputs:
     requests = [*_requests()]
     with endpoint_server.running() as server:
         server.script(*_ANSWERS)
-        options = ModelCaptioner(
-            kind="vlm",
+        options = ModelEntry(
+            kind=EntryKind.VLM,
             model="acme/vlm",
             revision="1",
             max_side_px=512,
             endpoint=EndpointOptions(url=server.url, concurrency=1, retries=0),
         )
-        written = dict(Endpoint("captions.models.vlm", options).replies(requests))
+        written = dict(Endpoint("models.vlm", options).replies(requests))
         sent = [_sent(call.json, call.picture) for call in server.calls]
     given = digest(_given(requests))
     return {
@@ -365,17 +365,17 @@ def _endpoint(_folder: Path) -> Outputs:
 
 def _endpoint_embedder(_folder: Path) -> Outputs:
     with endpoint_server.running() as server:
-        at = {"url": server.url, "dimension": 16, "shorten": True, "concurrency": 1, "retries": 0}
-        options = EmbeddingOptions.model_validate(
-            {
-                "text": "acme/embed",
-                "revision": "1",
-                "document_prompt": "passage: ",
-                "query_prompt": "query: ",
-                "endpoint": at,
-            }
+        entry = ModelEntry(
+            kind=EntryKind.TEXT_EMBEDDER,
+            model="acme/embed",
+            revision="1",
+            dimension=16,
+            shorten=True,
+            document_prompt="passage: ",
+            query_prompt="query: ",
+            endpoint=EndpointOptions(url=server.url, concurrency=1, retries=0),
         )
-        made = _embedded(TEXT_EMBEDDERS.find(options.text_model).load(2))
+        made = _embedded(TEXT_EMBEDDERS.find(entry.text_model("models.text")).load(2))
         sent = [call.json for call in server.calls]
     return {**made, "what it is sent": (digest(TEXTS), digest(sent))}
 

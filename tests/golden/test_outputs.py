@@ -23,7 +23,7 @@ from backends.pdf.inscribe import Inscription, inscribe
 from backends.stores.object_store import open_store
 from ray_jobs.enrich import structure_with
 from schemas.corpus import ParseOptions
-from schemas.corpus.models import CaptionerKind, EmbeddingOptions
+from schemas.corpus.models import EmbeddingOptions, EntryKind
 from schemas.documents import (
     Chunk,
     Kind,
@@ -289,7 +289,7 @@ def _caption(made: list[_Made]) -> Outputs:
         name: [
             description_result("vlm", kind, prompt, around, reply, Py3LangId())
             for reply in (*_made_of(), None)
-            for kind in (CaptionerKind.VLM, CaptionerKind.OCR_LLM)
+            for kind in (EntryKind.VLM, EntryKind.LLM)
         ]
         for name, prompt in _asked()
     }

@@ -23,9 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, model: EndpointServer) -> P
     for number, subject in enumerate(("water pump", "steel winch"), 1):
         _add_table(write_manual(folder / "pdfs" / f"{subject.split()[1]}.pdf", subject, seed=number), number)
     options = {"kind": "vlm", "model": "tiny", "revision": "1", "endpoint": {"url": model.url, "retries": 0}}
-    file = write_corpus(
-        folder, f"retrieval: {json.dumps({'models': {'vlm': options, 'mute': {**options, 'model': 'mute'}}})}\n"
-    )
+    file = write_corpus(folder, f"models: {json.dumps({'vlm': options, 'mute': {**options, 'model': 'mute'}})}\n")
     assert refresh(open_workspace(str(file))).published
     return folder
 

@@ -19,7 +19,6 @@ from lab.experiment_files import find_experiment
 from lab.results import Results, SystemResult
 from lab.run import run_experiment
 from pipeline.corpus.workspace import Workspace, open_workspace
-from schemas.corpus.models import ModelConfig
 from schemas.errors import UserError
 from schemas.stages import Report, silent
 from tasks.enriching.spending import TOKEN_CHARACTERS
@@ -55,7 +54,7 @@ def folder(published: Workspace, model: EndpointServer) -> Path:
     names = ("llm", "careful", "second", "lenient")
     models = {name: {**options, "model": name} for name in names} | {"seer": {**options, "kind": "vlm", "model": "seer"}}
     folder = published.file.parent.parent
-    write_corpus(folder, f"retrieval: {json.dumps({'models': models})}\nanswer: {{model: llm}}\n")
+    write_corpus(folder, f"models: {json.dumps(models)}\nanswer: {{model: llm}}\n")
     return folder
 
 
@@ -297,8 +296,7 @@ def test_a_budget_of_tokens_counts_those_that_a_model_reads(folder: Path, model:
     alone: dict[str, Any] = {"answers": [{"presets": ["ilt"]}], "judged": [], "workers": 1}
     run(folder, **alone)
     spent = [json.loads(row["outcome"])["spent"] for row in rows(folder, "outcomes")]
-    most = open_workspace(str(folder / "corpora" / "manuals.yaml")).corpus.retrieval.models["llm"]
-    assert isinstance(most, ModelConfig)
+    most = open_workspace(str(folder / "corpora" / "manuals.yaml")).corpus.models["llm"]
     largest_call = math.ceil(max(len(call.prompt) for call in model.calls) / TOKEN_CHARACTERS) + most.max_tokens
     slack = max(one["output_tokens"] for one in spent)
     assert all(slack < one["input_tokens"] for one in spent), "what is read is the larger part"
@@ -331,7 +329,7 @@ def test_a_judge_that_sees_judges_pictures_and_one_that_reads_does_not(folder: P
 
 def test_a_judge_that_the_corpus_file_lacks_is_named_and_the_run_goes_on(folder: Path) -> None:
     results = run(folder, judges=["nobody"])
-    assert results.judges[0].note == "needs a model nobody (set retrieval.models.nobody)"
+    assert results.judges[0].note == "needs a model nobody (set models.nobody)"
     assert system(results).means["calls"].n == 4
     assert "nobody not asked needs a model nobody" in page(folder)
 

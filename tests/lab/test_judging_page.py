@@ -108,7 +108,7 @@ def test_a_model_judges_a_pool_and_is_named_as_a_model(
     with endpoint_server.running() as server:
         server.replies = lambda call: json.dumps({"grade": "YES" if "winch.pdf" in call.prompt else "NO"})
         options = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": server.url, "retries": 0}}
-        write_corpus(published.file.parent.parent, f"retrieval: {json.dumps({'models': {'llm': options}})}\n")
+        write_corpus(published.file.parent.parent, f"models: {json.dumps({'llm': options})}\n")
         assert inset(monkeypatch, *judge, "--model", "llm") == 0
     assert all(row["is_model"] for row in map(json.loads, pooled.with_name("pool.llm.jsonl").read_text().splitlines()))
     assert inset(monkeypatch, "questions", "qrels", pooled, "--questions", questions, "--out", pooled.with_name("out")) == 0

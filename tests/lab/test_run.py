@@ -61,7 +61,7 @@ def workspace(published: Workspace, model: EndpointServer) -> Workspace:
     write_questions(folder, QUESTIONS)
     (folder / "words.yaml").write_text(EXPERIMENT)
     options = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": model.url, "retries": 0}}
-    more = f"retrieval: {json.dumps({'models': {'llm': options}})}\nquestions: ../questions.jsonl\n"
+    more = f"models: {json.dumps({'llm': options})}\nquestions: ../questions.jsonl\n"
     return open_workspace(str(write_corpus(folder, more)))
 
 

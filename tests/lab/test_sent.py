@@ -9,6 +9,7 @@ from typing import Any
 
 import pymupdf
 import pytest
+import yaml
 from PIL import Image
 
 from evaluation.questions import Question
@@ -31,7 +32,7 @@ from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer
 from tests.manuals import write_long_table, write_manual
 from tests.papers import PAPERS
-from tests.pipeline.conftest import write_corpus
+from tests.pipeline.conftest import named_models, write_corpus
 from tests.tiny_models import write_bert, write_clip
 from tests.versions import read_evidence
 
@@ -92,9 +93,9 @@ def opened(tmp_path_factory: pytest.TempPathFactory, server: EndpointServer) -> 
         bare.save(folder / "pdfs" / "crane.pdf")
     clip = str(write_clip(folder / "models" / "clip"))
     embeddings = {
-        "parts": ["descriptions", "descriptions_and_texts", "tagged_texts"],
-        "image": {"model": clip, "revision": "1", "batch": 2, "texts": True},
-        "tables": {"model": "minilm"},
+        "parts": ["descriptions", "descriptions_and_texts", "tagged_texts", "joint"],
+        "image": {"model": clip, "revision": "1", "batch": 2},
+        "tables": "minilm",
     }
     options = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": server.url, "retries": 0}}
     pairs = str(write_bert(folder / "models" / "pairs", scores=True))
@@ -103,8 +104,8 @@ def opened(tmp_path_factory: pytest.TempPathFactory, server: EndpointServer) -> 
         "vlm": {**options, "kind": "vlm"},
         "reranker": {"kind": "cross_encoder", "model": pairs, "revision": "1"},
     }
-    file = write_corpus(folder, f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps({'models': models})}\n")
-    captions = {"ocr": "none", "pages": "vlm", "captioner": "vlm", "models": {"vlm": models["vlm"]}}
+    file = write_corpus(folder, yaml.safe_dump(named_models(embeddings, models)))
+    captions = {"ocr": "none", "pages": "vlm", "captioner": "vlm"}
     file.write_text(file.read_text().replace("captions: {ocr: none}", f"captions: {json.dumps(captions)}"))
     server.replies = lambda _call: f"{DESCRIPTION}, seen from side {len(server.calls)}."
     workspace = open_workspace(str(file))
@@ -242,8 +243,8 @@ def test_a_baseline_of_captions_runs_on_a_corpus_with_its_captioner_alone(opened
 
 def test_the_summariser_of_beyond_text_is_its_generator(opened: OpenVersion) -> None:
     papers, corpus = packaged_experiments()["beyond-text"], opened.settings()
-    models = corpus.retrieval.models | {"vlm": corpus.retrieval.models["vlm"].model_copy(update={"revision": "2"})}
-    changed = corpus.model_copy(update={"retrieval": corpus.retrieval.model_copy(update={"models": models})})
+    models = corpus.models | {"vlm": corpus.models["vlm"].model_copy(update={"revision": "2"})}
+    changed = corpus.model_copy(update={"models": models})
     other = replace(opened, settings=lambda: changed)
     systems = [system for system in papers.systems if "summaries" in system.preset]
     assert systems

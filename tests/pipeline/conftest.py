@@ -1,8 +1,9 @@
 """A small corpus."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,18 @@ def published(refreshed_once: Path, tmp_path: Path) -> Workspace:
     """That corpus with a version live: a copy, which takes no time to make."""
     shutil.copytree(refreshed_once, tmp_path, dirs_exist_ok=True)
     return open_workspace(str(tmp_path / "corpora" / "manuals.yaml"))
+
+
+_EMBEDDERS = {"text": "text_embedder", "tables": "text_embedder", "image": "image_embedder", "late": "late_embedder"}
+
+
+def named_models(embeddings: Mapping[str, Any], models: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the sections ``models`` and ``embeddings``, each embedder that is given as an entry named by its space."""
+    entries = {
+        space: {"kind": _EMBEDDERS[space], **entry} for space, entry in embeddings.items() if isinstance(entry, dict)
+    }
+    names = {space: space if space in entries else value for space, value in embeddings.items()}
+    return {"models": {**(models or {}), **entries}, "embeddings": names}
 
 
 def write_corpus(folder: Path, more: str = "") -> Path:

@@ -18,12 +18,12 @@ from tests.manuals import picture
 _JOBS = """\
 ray: {jobs: 'http://head:8265', runtime_env: {pip: [boto3]}}
 questions: questions.jsonl
+models:
+  writer: {kind: vlm, model: m, revision: '1', prompt: mine.md, endpoint: {url: 'http://127.0.0.1:1/v1'}}
 captions:
   ocr: none
   corrections: better.csv
   by_source: {'other/*': writer}
-  models:
-    writer: {kind: vlm, model: m, revision: '1', prompt: mine.md, endpoint: {url: 'http://127.0.0.1:1/v1'}}
 """
 
 

@@ -395,7 +395,11 @@ def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path: Path, mon
         folder = tmp_path / str(workers)
         for number in range(3):
             write_manual(folder / "pdfs" / f"{number}.pdf", f"machine {number}", seed=number)
-        write_corpus(folder, f"embeddings: {{workers: {workers}, batch: {workers * 3}}}\n")
+        write_corpus(
+            folder,
+            f"models: {{text: {{kind: text_embedder, model: minilm, workers: {workers}, batch: {workers * 3}}}}}\n"
+            "embeddings: {text: text}\n",
+        )
         workspace = open_workspace(str(folder / "corpora" / "manuals.yaml"))
         found.append(_evidence(workspace, refresh(workspace).version))
     assert found[0] == found[1]

@@ -60,10 +60,8 @@ def test_secrets_are_used_and_found_nowhere(
     file = write_corpus(tmp_path)
     corpus = yaml.safe_load(file.read_text())
     server = {"url": endpoint.url, "retries": 0, "api_key_env": "VLM_KEY"}
-    corpus["captions"] |= {
-        "captioner": "vlm",
-        "models": {"vlm": {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": server}},
-    }
+    corpus["models"] = {"vlm": {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": server}}
+    corpus["captions"] |= {"captioner": "vlm"}
     corpus |= {"store": f"s3://{s3_bucket}/inset", "parse": {"workers": 2, "passwords_env": "PDF_PASSWORDS"}}
     file.write_text(yaml.safe_dump(corpus))
     # A server that repeats the key in its error.

@@ -669,7 +669,7 @@ def test_ways_to_answer_are_offered_where_a_version_has_what_they_need(browser: 
     assert {"", "written"} <= set(offered)
     assert not [name for name in offered if "gold" in name], "a given context is what filters name"
     assert [query.answer for query in corpus.answer_queries] == ["written"]
-    corpus.lacking = ["retrieval.models.llm, or answer.model"]
+    corpus.lacking = ["models.llm, or answer.model"]
     assert _choices(page_after(browser, corpus)) == []
 
 

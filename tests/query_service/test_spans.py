@@ -35,7 +35,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedCorpus
     with endpoint_server.running() as server:
         model = {"kind": "llm", "model": MODEL, "revision": "1", "endpoint": {"url": server.url, "retries": 0}}
         file = folder / "manuals.yaml"
-        options = {"captions": {"ocr": "none"}, "retrieval": {"models": {"llm": model}}}
+        options = {"captions": {"ocr": "none"}, "models": {"llm": model}}
         file.write_text(json.dumps({"name": "manuals", "source": "pdfs", "store": "store", **options}))
         workspace = open_workspace(str(file))
         assert refresh(workspace).published

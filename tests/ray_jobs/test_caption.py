@@ -6,7 +6,7 @@ import pytest
 
 from backends.stores.object_store import open_store
 from ray_jobs.caption import Calls, CaptionRequest, caption
-from schemas.corpus.models import ModelCaptioner
+from schemas.corpus.models import ModelEntry
 from schemas.corpus.operations import RayOptions
 from schemas.ids import figure_file
 from schemas.models import Message, Reply
@@ -18,7 +18,7 @@ def test_an_actor_reads_the_examples_before_each_picture(vlm_folder: Path, tmp_p
     store = open_store(str(tmp_path))
     for number in range(2):
         store.put(figure_file(f"figure{number}"), picture(number))
-    options = ModelCaptioner.model_validate(
+    options = ModelEntry.model_validate(
         {"kind": "local", "model": str(vlm_folder), "revision": "1", "max_tokens": 4, "gpus": 0, "workers": 1}
     )
     requests = [CaptionRequest(f"r{number}", "Describe it.", f"figure{number}") for number in range(2)]

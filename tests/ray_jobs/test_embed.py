@@ -13,7 +13,7 @@ from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.embed import EmbedderActor, embed
 from ray_jobs.pools import Outcome
-from schemas.corpus.models import EmbeddingOptions, ImageModelOptions
+from schemas.corpus.models import EmbeddingModels, EntryKind, ModelEntry
 from schemas.corpus.operations import RayOptions
 from schemas.errors import DamagedError, FailureCode
 from schemas.ids import figure_file
@@ -142,7 +142,9 @@ def test_a_stored_picture_that_can_t_be_decoded_is_damage(folder: Path, tmp_path
 def test_a_pool_makes_the_vectors_of_one_process_and_does_without_a_gpu(
     folder: Path, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = EmbeddingOptions(image=ImageModelOptions(model=str(folder), revision="1", batch=1, workers=2, gpus="auto"))
+    options = EmbeddingModels(
+        image=ModelEntry(kind=EntryKind.IMAGE_EMBEDDER, model=str(folder), revision="1", batch=1, workers=2, gpus="auto")
+    )
     names, contents, ray = [name for name, _ in ROWS], dict(ROWS), RayOptions(num_cpus=2)
 
     def embedded() -> dict[str, Vector | None]:
@@ -159,4 +161,4 @@ def test_a_pool_makes_the_vectors_of_one_process_and_does_without_a_gpu(
 
 
 def test_a_corpus_without_the_space_has_nothing_to_embed(store: str) -> None:
-    assert list(embed(["0"], dict(ROWS), IMAGE, EmbeddingOptions(), store, RayOptions(), Usage())) == []
+    assert list(embed(["0"], dict(ROWS), IMAGE, EmbeddingModels(), store, RayOptions(), Usage())) == []

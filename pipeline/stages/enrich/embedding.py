@@ -116,7 +116,7 @@ class Embedding:
                         documents_by_content.setdefault(name, []).append(document)
         if not contents:
             return
-        self._start_ray(not is_few(space, len(contents), corpus.embeddings, corpus.ray))
+        self._start_ray(not is_few(space, len(contents), corpus.embedding_models, corpus.ray))
         failures: list[RowFailure] = []
         unfinished: dict[str, _DocumentVectors] = {}
         embedded_count, written = 0, time.monotonic()
@@ -152,12 +152,12 @@ class Embedding:
     ) -> Iterator[list[Outcome[Vector]]]:
         """Yield vectors as ``embed`` does; calls of an endpoint are held to the budget."""
         store, corpus = self._workspace.store, self._workspace.corpus
-        endpoint = space.endpoint(corpus.embeddings)
+        endpoint = space.endpoint(corpus.embedding_models)
         if endpoint is None:
-            yield from embed(missing, contents, space, corpus.embeddings, store.root, corpus.ray, Usage())
+            yield from embed(missing, contents, space, corpus.embedding_models, store.root, corpus.ray, Usage())
             return
         add_spent(store, Spent())  # a count that is new begins with the cost of stored replies, and of nothing else
-        batch, embedded_count = space.pool(corpus.embeddings).batch, 0
+        batch, embedded_count = space.entry(corpus.embedding_models).batch_size, 0
         for batch_names in batched(missing, batch * BATCHES_A_CALL):
             characters = sum(len(contents[name].text or "") for name in batch_names)
             maximum_cost = maximum_embedding_cost(endpoint.price, characters, endpoint.calls(len(batch_names), batch))
@@ -168,7 +168,7 @@ class Embedding:
                 )
             usage = Usage()
             try:
-                yield from embed(batch_names, contents, space, corpus.embeddings, store.root, corpus.ray, usage)
+                yield from embed(batch_names, contents, space, corpus.embedding_models, store.root, corpus.ray, usage)
             finally:
                 # In ``finally``, since calls cost money even if a later one fails.
                 spent = cost_of(endpoint.price, usage)

@@ -185,7 +185,7 @@ class _Structuring:
         return structure_all(
             unstructured,
             store_address=self._workspace.store.root,
-            embeddings=corpus.embeddings,
+            embeddings=corpus.embedding_models,
             chunks=corpus.chunks,
             parse_key=keys.parse,
             structured_key=keys.structured,

@@ -14,7 +14,7 @@ from typing import Annotated, Self, TypeVar
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from schemas.corpus.models import CaptionerKind
+from schemas.corpus.models import EntryKind
 from schemas.documents import Chunk, PlacedFigure
 from schemas.filters import Modality
 from schemas.ids import sha256
@@ -219,7 +219,7 @@ def presets() -> dict[str, Prompt]:
     return {name: read_prompt(name, texts[name].read_text(encoding="utf-8")) for name in sorted(texts)}
 
 
-def default_prompt(subject: Subject, kind: CaptionerKind) -> Prompt | None:
+def default_prompt(subject: Subject, kind: EntryKind) -> Prompt | None:
     """Return the default prompt of a subject and a kind of captioner; None if such a captioner can't describe it."""
     name = (_DEFAULTS if kind.sees else _DEFAULTS_OF_WORDS).get(subject)
     return presets()[name] if name is not None else None

@@ -19,7 +19,7 @@ from backends.models import endpoint_calls
 from backends.models.devices import Outcome
 from backends.models.endpoint import CHARACTERS_A_TOKEN, Endpoint
 from backends.models.endpoint_calls import FAILURES_IN_A_ROW, LONGEST_HOLD_S, LONGEST_WAIT_S
-from schemas.corpus.models import EndpointOptions, ModelCaptioner
+from schemas.corpus.models import EndpointOptions, ModelEntry
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.models import Message, Reply, Request
 from tests.endpoint_server import Call, EndpointServer, Reaction, answer, cut, drip, hang, status, text, whole
@@ -55,8 +55,8 @@ def made(
     server: EndpointServer, clock: Clock | None = None, *, options: dict[str, Any] | None = None, **named: Any
 ) -> Endpoint:
     at = EndpointOptions(url=server.url, **(options or {}))
-    captioner = ModelCaptioner(**{"kind": "vlm", "model": "tiny", "revision": "1", **named}, endpoint=at)
-    return Endpoint("captions.models.shapes", captioner, clock or Clock())
+    captioner = ModelEntry(**{"kind": "vlm", "model": "tiny", "revision": "1", **named}, endpoint=at)
+    return Endpoint("models.shapes", captioner, clock or Clock())
 
 
 def asked(model: Endpoint, *prompts: str, picture: bytes | None = None) -> dict[str, Outcome]:
@@ -131,7 +131,7 @@ def test_when_all_tries_are_spent_it_may_succeed_another_time(
     model = made(endpoint, options={"retries": 2})
     found = ask(model, "it")["it"]
     assert type(found) is TransientError
-    assert found.message.startswith("captions.models.shapes: http://127.0.0.1:")
+    assert found.message.startswith("models.shapes: http://127.0.0.1:")
     assert model.faults == {fault: 3}
     assert model.usage.calls == 3 * (paid - 1)
     assert len(endpoint.calls) == 3
@@ -320,9 +320,7 @@ def test_a_mistake_in_the_corpus_file_ends_it_after_what_was_under_way(endpoint:
     model = made(endpoint, options={"concurrency": 2, "api_key_env": "VLM_KEY"})
     found: list[tuple[str, Outcome]] = []
     waiting = iter("abcdef")
-    with pytest.raises(
-        UserError, match=r"captions\.models\.shapes\.endpoint\.api_key_env: http.* refuses the API key in VLM_KEY"
-    ):
+    with pytest.raises(UserError, match=r"models\.shapes\.endpoint\.api_key_env: http.* refuses the API key in VLM_KEY"):
         found.extend(model.replies(Request.of(name, name) for name in waiting))
     assert [name for name, _ in found] == ["b"]
     assert [*waiting] == [*"cdef"], "no more requests are taken"
@@ -431,7 +429,7 @@ def test_a_key_that_is_none_is_named_not_shown(
     endpoint: EndpointServer, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("VLM_KEY", value)
-    with pytest.raises(UserError, match=r"captions\.models\.shapes\.endpoint\.api_key_env: .*VLM_KEY") as error:
+    with pytest.raises(UserError, match=r"models\.shapes\.endpoint\.api_key_env: .*VLM_KEY") as error:
         made(endpoint, options={"api_key_env": "VLM_KEY"})
     assert not value.strip() or value not in error.value.message
 

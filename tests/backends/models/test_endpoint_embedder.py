@@ -7,8 +7,9 @@ import pytest
 
 from backends.models.endpoint_embedder import EndpointEmbedder
 from backends.models.registry import TEXT_EMBEDDERS
-from schemas.corpus.models import EmbeddingOptions
+from schemas.corpus.models import ModelEntry
 from schemas.errors import TransientError, UserError
+from schemas.models import ModelName
 from schemas.ports import Vector
 from tests.backends.models.test_endpoint import Clock
 from tests.endpoint_server import EndpointServer, Reaction, by_words, cut, embeddings, hang, status, text, whole
@@ -19,9 +20,13 @@ TEXTS = [f"text {number} of the winch" for number in range(9)]
 
 def _made(server: EndpointServer, clock: Clock | None = None, *, batch: int = 4, **given: Any) -> EndpointEmbedder:
     prompts = {name: given.pop(name) for name in ("document_prompt", "query_prompt") if name in given}
-    at = {"url": server.url, "dimension": 16, **given}
-    options = EmbeddingOptions.model_validate({"text": "acme/embed", "revision": "1", "endpoint": at, **prompts})
-    return EndpointEmbedder(options.text_model, batch, clock or Clock())
+    of_the_model = {name: given.pop(name) for name in ("dimension", "shorten") if name in given}
+    return EndpointEmbedder(_named({"url": server.url, **given}, **of_the_model, **prompts), batch, clock or Clock())
+
+
+def _named(endpoint: dict[str, Any], **more: Any) -> ModelName:
+    entry = {"kind": "text_embedder", "model": "acme/embed", "revision": "1", "dimension": 16, "endpoint": endpoint, **more}
+    return ModelEntry.model_validate(entry).text_model("models.acme")
 
 
 def _unit(some: str) -> Vector:
@@ -81,7 +86,7 @@ def test_a_server_that_stays_away_is_named_and_is_asked_again_later(endpoint: En
     endpoint.script(*[status(500)] * 25)
     embedder = _made(endpoint, retries=0)
     for _ in range(25):
-        with pytest.raises(TransientError, match=r"^embeddings: http://127.0.0.1:\d+: it answered 500: no$"):
+        with pytest.raises(TransientError, match=r"^models\.acme: http://127.0.0.1:\d+: it answered 500: no$"):
             embedder.embed_query("a")
     assert embedder.embed_query("a") == pytest.approx(_unit("a"), abs=1e-6), "a service lives longer than an outage"
 
@@ -95,12 +100,12 @@ def test_a_server_that_hangs_is_left(endpoint: EndpointServer) -> None:
 @pytest.mark.parametrize(
     ("reaction", "line"),
     [
-        (status(401, "the key sk-a"), "embeddings.endpoint.api_key_env: .* wants an API key .401.; name the environment"),
-        (status(404), "embeddings: .* knows no model 'acme/embed', or endpoint.url isn't its address"),
+        (status(401, "the key sk-a"), "models.acme.endpoint.api_key_env: .* wants an API key .401.; name the environment"),
+        (status(404), "models.acme: .* knows no model 'acme/embed', or endpoint.url isn't its address"),
         (status(400, "too long"), "rejects the request .400.: too long; shorten chunks.tokens"),
         (
             embeddings([[1.0] * 8], model="acme/embed"),
-            "embeddings.endpoint.dimension: acme/embed at .* makes vectors of 8 numbers, not 16; write that",
+            "models.acme.dimension: acme/embed at .* makes vectors of 8 numbers, not 16; write that",
         ),
     ],
 )
@@ -137,15 +142,13 @@ def test_a_first_failure_ends_the_other_calls(endpoint: EndpointServer) -> None:
 def test_a_key_that_is_not_set_is_named(endpoint: EndpointServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EMBED_KEY", raising=False)
     with pytest.raises(
-        UserError, match=r"embeddings\.endpoint\.api_key_env: the environment variable EMBED_KEY is not set"
+        UserError, match=r"models\.acme\.endpoint\.api_key_env: the environment variable EMBED_KEY is not set"
     ):
         _made(endpoint, api_key_env="EMBED_KEY")
 
 
 def test_its_card_needs_no_server_and_its_tokens_are_those_of_the_packaged_model() -> None:
-    at = {"url": "http://127.0.0.1:9/v1", "dimension": 16}
-    named = EmbeddingOptions.model_validate({"text": "acme/embed", "revision": "1", "endpoint": at}).text_model
-    model = TEXT_EMBEDDERS.find(named)
+    model = TEXT_EMBEDDERS.find(_named({"url": "http://127.0.0.1:9/v1"}))
     card = model.card()
     assert (card.name, card.revision, card.dimension) == ("acme/embed", "1", 16)
     assert model.token_counter()(["hello world", "word " * 1000]) == [2, 1000]

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from backends.models.devices import Outcome
 from backends.models.local_model import FAILURES_FROM_THE_START, LocalModel
-from schemas.corpus.models import ModelCaptioner
+from schemas.corpus.models import ModelEntry
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.models import Message, Reply, Request
 from tests.tiny_vlm import picture, requests
@@ -20,7 +20,7 @@ from tests.tiny_vlm import picture, requests
 
 def made(folder: Path | str, batch: int = 4, **named: Any) -> LocalModel:
     captioner = {"kind": "local", "model": str(folder), "revision": "r1", "max_tokens": 8, **named}
-    return LocalModel("captions.models.shapes", ModelCaptioner(**captioner), batch)
+    return LocalModel("models.shapes", ModelEntry(**captioner), batch)
 
 
 def asked(model: LocalModel, count: int) -> dict[str, Outcome]:
@@ -100,7 +100,7 @@ def test_what_the_model_fails_on_is_found_among_those_beside_it(vlm_folder: Path
     failed = found.pop("request-3")
     assert isinstance(failed, BadInputError)
     assert failed.code is FailureCode.MODEL_FAILED
-    assert failed.message.startswith("captions.models.shapes: ")
+    assert failed.message.startswith("models.shapes: ")
     assert found == {name: reply for name, reply in undisturbed.items() if name != "request-3"}
     assert model.faults == {"failures": 1}
 
@@ -119,7 +119,7 @@ def test_a_picture_that_the_processor_refuses_is_its_own_failure(vlm_folder: Pat
 def test_a_model_that_fails_on_everything_is_a_mistake_of_the_corpus_file(vlm_folder: Path) -> None:
     model = made(vlm_folder, batch=8)
     failing(model, lambda _: RuntimeError("not implemented"))
-    with pytest.raises(UserError, match=r"captions\.models\.shapes: .* fails on whatever it is asked: not implemented"):
+    with pytest.raises(UserError, match=r"models\.shapes: .* fails on whatever it is asked: not implemented"):
         asked(model, FAILURES_FROM_THE_START + 8)
 
 
@@ -249,7 +249,7 @@ def test_the_settings_a_model_comes_with_do_not_decide_over_chance(vlm_folder: P
 @pytest.mark.parametrize("name", ["acme/no-such-model", "/no/such/folder", "a b c"])
 def test_a_model_that_is_not_here_is_named_and_how_to_bring_it(name: str) -> None:
     with pytest.raises(
-        UserError, match=rf"captions\.models\.shapes: '{name}' at revision 'r1' .* 'hf download {name} --revision r1'"
+        UserError, match=rf"models\.shapes: '{name}' at revision 'r1' .* 'hf download {name} --revision r1'"
     ):
         made(name)
 
@@ -311,6 +311,6 @@ def _of_words_alone(folder: Path) -> None:
 def test_a_folder_that_is_no_such_model_is_named(vlm_folder: Path, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     folder = shutil.copytree(vlm_folder, tmp_path / "damaged")
     damage(folder)
-    with pytest.raises(UserError, match=r"captions\.models\.shapes: .*damaged") as error:
+    with pytest.raises(UserError, match=r"models\.shapes: .*damaged") as error:
         made(folder)
     assert "\n" not in error.value.message

@@ -12,6 +12,7 @@ from backends.models.registry import TEXT_EMBEDDERS
 from backends.models.sentence_embedder import load_tokenizer
 from schemas.corpus.models import EmbeddingOptions
 from schemas.errors import ContractError, UserError
+from schemas.models import ModelName
 from schemas.ports import TextEmbedder
 from schemas.versions import ModelCard
 
@@ -90,7 +91,7 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_model_is_the_users_mistake(tmp_path: Path) -> None:
-    model = TEXT_EMBEDDERS.of(EmbeddingOptions(text=str(tmp_path), revision="1"))
+    model = TEXT_EMBEDDERS.find(ModelName(str(tmp_path), "1"))
     for opened in (model.card, model.token_counter, lambda: model.load(1)):
         with pytest.raises(UserError, match=r"embeddings\.text"):
             opened()
@@ -101,7 +102,7 @@ def test_a_folder_without_a_model_is_the_users_mistake(tmp_path: Path) -> None:
 
 def test_a_folders_card_is_read_from_its_configuration() -> None:
     folder = str(packaged_folder())
-    card = TEXT_EMBEDDERS.of(EmbeddingOptions(text=folder, revision="main")).card()
+    card = TEXT_EMBEDDERS.find(ModelName(folder, "main")).card()
     assert card == ModelCard(name=folder, revision="main", dimension=384)
 
 
@@ -115,7 +116,7 @@ def test_what_the_model_needs_is_an_extra(package: str, monkeypatch: pytest.Monk
 def test_a_named_model_needs_its_extra_and_planning_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(UserError, match=r"^embeddings\.text: 'acme/x' needs the extra: pip install -e '\.\[torch\]', or "):
-        TEXT_EMBEDDERS.card(EmbeddingOptions(text="acme/x", revision="1"))
+        TEXT_EMBEDDERS.find(ModelName("acme/x", "1"))
 
 
 @pytest.mark.slow  # importing sentence-transformers takes half a minute
@@ -124,7 +125,7 @@ def test_its_vectors_are_those_of_torch(embedder: MiniLM) -> None:
 
     folder = str(packaged_folder())
     some = [*texts(20), "", "word", "word " * 300]
-    other = TEXT_EMBEDDERS.of(EmbeddingOptions(text=folder, revision="main")).load(32)
+    other = TEXT_EMBEDDERS.find(ModelName(folder, "main")).load(32)
     mine = embedder.embed_documents(some)
     assert other.max_tokens == embedder.max_tokens
     reference = SentenceTransformer(folder, device="cpu").encode(some, normalize_embeddings=True)

@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.models.sentence_transformer import SETTINGS_VERSION
 from pipeline.corpus.models import Embedders, is_here, runs_no_other_code
 from pipeline.corpus.workspace import open_workspace
-from schemas.corpus.models import EmbeddingOptions
+from schemas.corpus.models import EmbeddingModels
 from schemas.errors import UserError
 from schemas.models import TextModel
 from schemas.versions import ModelCard, VectorSpace
-from tests.pipeline.conftest import write_corpus
+from tests.pipeline.conftest import named_models, write_corpus
 from tests.tiny_models import write_bert
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -66,8 +67,12 @@ def folder(tmp_path: Path, ran: Path) -> Path:
 
 
 def _model(name: object, **given: Any) -> TextModel:
-    options = EmbeddingOptions.model_validate({"text": str(name), "revision": "1", **given})
-    return TEXT_EMBEDDERS.find(options.text_model)
+    return TEXT_EMBEDDERS.find(_models(model=str(name), **given).text_model)
+
+
+def _models(tables: dict[str, Any] | None = None, **text: Any) -> EmbeddingModels:
+    entries = {"text": {"revision": "1"} | text} | ({} if tables is None else {"tables": tables})
+    return EmbeddingModels.model_validate({key: {"kind": "text_embedder", **entry} for key, entry in entries.items()})
 
 
 @pytest.mark.slow  # importing sentence-transformers takes half a minute
@@ -80,9 +85,11 @@ def test_code_of_a_model_runs_where_it_is_trusted_and_nowhere_else(folder: Path,
     assert np.linalg.norm(embedder.embed_query("a winch")) == pytest.approx(1, abs=1e-5)
 
 
-def _served(then: EmbeddingOptions, now: EmbeddingOptions) -> Any:
+def _served(then: EmbeddingModels, now: EmbeddingModels) -> Any:
     """Return the text embedder of a version as a service with another corpus file finds it."""
-    card = ModelCard(name=then.text, revision=then.revision or "", dimension=32, settings_version=SETTINGS_VERSION)
+    card = ModelCard(
+        name=then.text.model, revision=then.text.revision or "", dimension=32, settings_version=SETTINGS_VERSION
+    )
     made = VectorSpace(model=card, key="k", settings=dict(then.text_model.settings))
     assert is_here("text", made, now) == runs_no_other_code(made, now)
     return Embedders({"text": made}, then, lambda: now)["text"]
@@ -94,15 +101,15 @@ def _served(then: EmbeddingOptions, now: EmbeddingOptions) -> Any:
         {},
         {"trust_remote_code": False},
         {"revision": "2"},
-        {"text": "elsewhere"},
+        {"model": "elsewhere"},
         {"code_revision": COMMIT},
         {"trust_remote_code": False, "tables": {"model": "x", "revision": "1", "trust_remote_code": True}},
     ],
 )
 def test_a_stored_version_alone_allows_no_code(folder: Path, ran: Path, now: dict[str, Any]) -> None:
-    given: dict[str, Any] = {"text": str(folder), "revision": "1", "trust_remote_code": True}
-    then = EmbeddingOptions.model_validate(given)
-    present = EmbeddingOptions.model_validate(given | now if now else {})
+    given: dict[str, Any] = {"model": str(folder), "revision": "1", "trust_remote_code": True}
+    then = _models(**given)
+    present = _models(**(given | now)) if now else EmbeddingModels()
     with pytest.raises(
         UserError, match=r"brings code of its own; .* allow it in this corpus file: .* trust_remote_code: true"
     ):
@@ -112,14 +119,14 @@ def test_a_stored_version_alone_allows_no_code(folder: Path, ran: Path, now: dic
 
 @pytest.mark.slow
 def test_a_service_whose_corpus_file_allows_the_code_runs_it(folder: Path, ran: Path) -> None:
-    options = EmbeddingOptions.model_validate({"text": str(folder), "revision": "1", "trust_remote_code": True})
+    options = _models(model=str(folder), trust_remote_code=True)
     assert _served(options, options).embed_query("a winch").shape == (32,)
     assert ran.exists()
 
 
 def test_a_name_on_the_hub_needs_a_commit() -> None:
     with pytest.raises(
-        UserError, match=r"^embeddings\.trust_remote_code: revision 'main' of acme/own may come to mean other"
+        UserError, match=r"^embeddings\.text\.trust_remote_code: revision 'main' of acme/own may come to mean other"
     ):
         _model("acme/own", revision="main", trust_remote_code=True).card()
 
@@ -135,26 +142,26 @@ def test_code_in_another_repository_needs_a_commit_of_its_own(folder: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("embeddings", "line"),
+    ("entry", "line"),
     [
-        ("{text: acme/own, trust_remote_code: true}", "trust_remote_code runs code .* needs its revision"),
-        ("{text: acme/own, revision: '1', code_revision: '2'}", "set both, or neither"),
-        ("{text: minilm, revision: '1', trust_remote_code: true}", "'minilm' is packaged .* takes no trust_remote_code"),
+        ("{model: acme/own, trust_remote_code: true}", "trust_remote_code runs code .* needs its revision"),
+        ("{model: acme/own, revision: '1', code_revision: '2'}", "set both, or neither"),
+        ("{model: minilm, revision: '1', trust_remote_code: true}", "'minilm' is packaged .* takes no trust_remote_code"),
         (
-            "{text: a/b, revision: '1', trust_remote_code: true, endpoint: {url: 'http://h/v1', dimension: 8}}",
+            "{model: a/b, revision: '1', trust_remote_code: true, endpoint: {url: 'http://h/v1'}, dimension: 8}",
             "trust_remote_code runs code of a model that runs here",
         ),
     ],
 )
-def test_a_corpus_file_that_trusts_without_a_revision_is_refused(tmp_path: Path, embeddings: str, line: str) -> None:
+def test_a_corpus_file_that_trusts_without_a_revision_is_refused(tmp_path: Path, entry: str, line: str) -> None:
     with pytest.raises(UserError, match=line) as raised:
-        open_workspace(str(write_corpus(tmp_path, f"embeddings: {embeddings}\n")))
+        open_workspace(str(write_corpus(tmp_path, yaml.safe_dump(named_models({"text": yaml.safe_load(entry)})))))
     assert "\n" not in raised.value.message
 
 
 def test_what_is_trusted_is_part_of_the_key_of_vectors() -> None:
     plain, trusted = (
-        EmbeddingOptions(text="acme/own", revision=COMMIT, trust_remote_code=trust).text_model for trust in (False, True)
+        _models(model="acme/own", revision=COMMIT, trust_remote_code=trust).text_model for trust in (False, True)
     )
     assert plain.settings == ()
     assert trusted.settings == (("trust_remote_code", 1.0),)

@@ -13,11 +13,12 @@ from tasks.enriching.prompts import PROMPT_VERSION
 CORPUS = """
 name: manuals
 source: ../pdfs
+models:
+  far: {kind: vlm, model: acme/vlm, revision: "1", endpoint: {url: "http://localhost:1/v1"}}
+  near: {kind: local, model: acme/vlm, revision: "1"}
+  reads: {kind: llm, model: acme/llm, revision: "1", endpoint: {url: "http://localhost:1/v1"}}
 captions:
   captioner: far
-  models:
-    far: {kind: vlm, model: acme/vlm, revision: "1", endpoint: {url: "http://localhost:1/v1"}}
-    near: {kind: local, model: acme/vlm, revision: "1"}
   by_source: {"phones/**": near}
 """
 
@@ -41,6 +42,14 @@ def test_what_was_paid_for_keeps_its_key_until_how_models_are_used_changes(
     asked = {"kind": "vlm", "temperature": 0.0, "top_p": 1.0, "max_tokens": 300, "max_side_px": 1024, "language": None}
     model = {"name": "acme/vlm", "revision": "1", "dimension": None}
     assert first["far"] == key(model=model, asked=asked, prompt=used.prompt.digest, step=PROMPT_VERSION)
+    file = tmp_path / "manuals.yaml"
+    file.write_text(CORPUS.replace("captioner: far", "captioner: reads"))
+    reads = open_workspace(str(file)).captioners["reads"]
+    named_as_before = asked | {"kind": "ocr_llm"}
+    card = model | {"name": "acme/llm"}
+    assert reads.captions.key == key(model=card, asked=named_as_before, prompt=reads.prompt.digest, step=PROMPT_VERSION), (
+        "as release 0.2.0 had it"
+    )
     monkeypatch.setattr(endpoint, "SETTINGS_VERSION", "2")
     raised = keys(tmp_path)
     assert (raised["far"] != first["far"], raised["near"]) == (True, first["near"])

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pipeline.corpus.models import Embedders, QueryModels, loaded
-from schemas.corpus import RetrievalOptions
-from schemas.corpus.models import EmbeddingOptions
+from schemas.corpus.models import EmbeddingModels, EntryKind, ModelEntry
 from schemas.errors import TransientError
 from schemas.models import Reply, Request
 from schemas.versions import VectorSpace
@@ -21,7 +20,7 @@ FAILURES = 25
 
 def test_a_model_is_asked_again_after_an_outage(endpoint: EndpointServer) -> None:
     model = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": endpoint.url, "retries": 0}}
-    options = RetrievalOptions.model_validate({"models": {"llm": model}})
+    options = {"llm": ModelEntry.model_validate(model)}
 
     def ask() -> object:
         *_, outcome = QueryModels(options, {})["llm"].stream(Request.of("it", "What is it?"))
@@ -49,9 +48,9 @@ def test_the_load_of_a_reranker_holds_up_no_search_without_it(monkeypatch: pytes
     monkeypatch.setattr("backends.models.passage_scorers.model", lambda _where, _options: slow)
     monkeypatch.setattr("backends.models.sentence_transformer.model", hashed)
     loaded.cache_clear()
-    options = {"models": {"reranker": {"kind": "cross_encoder", "model": "acme/slow", "revision": "1"}}}
-    embedders = Embedders({"text": VectorSpace(model=CARD, key="")}, EmbeddingOptions(), EmbeddingOptions)
-    models = QueryModels(RetrievalOptions.model_validate(options), embedders)
+    reranker = ModelEntry(kind=EntryKind.CROSS_ENCODER, model="acme/slow", revision="1")
+    embedders = Embedders({"text": VectorSpace(model=CARD, key="")}, EmbeddingModels(), EmbeddingModels)
+    models = QueryModels({"reranker": reranker}, embedders)
     with ThreadPoolExecutor(2) as threads:
         loading = threads.submit(models.__getitem__, "reranker")
         try:

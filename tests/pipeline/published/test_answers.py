@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
@@ -23,7 +24,7 @@ from tasks.answering.trace import Stopped
 from tests.endpoint_server import Call, EndpointServer, answer, cut, hang, status
 from tests.manuals import picture, write_manual
 from tests.papers import write_paper_presets
-from tests.pipeline.conftest import write_corpus
+from tests.pipeline.conftest import named_models, write_corpus
 from tests.tiny_models import write_bert, write_clip
 
 QUESTION = "How many bar does the steel winch take?"
@@ -38,9 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, model: EndpointServer) -> P
     write_manual(folder / "pdfs" / "pump.pdf", "water pump", seed=1)
     write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2)
     embeddings = {
-        "parts": ["descriptions", "descriptions_and_texts"],
-        "image": {"model": str(write_clip(folder / "models" / "clip")), "revision": "1", "batch": 2, "texts": True},
-        "tables": {"model": "minilm"},
+        "parts": ["descriptions", "descriptions_and_texts", "joint"],
+        "image": {"model": str(write_clip(folder / "models" / "clip")), "revision": "1", "batch": 2},
+        "tables": "minilm",
     }
     options = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": model.url, "retries": 0}}
     pairs = str(write_bert(folder / "models" / "pairs", scores=True))
@@ -49,9 +50,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, model: EndpointServer) -> P
         "vlm": {**options, "kind": "vlm"},
         "reranker": {"kind": "cross_encoder", "model": pairs, "revision": "1"},
     }
-    retrieval = {"models": models, "presets": str(write_paper_presets(folder)[0])}
-    file = write_corpus(folder, f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps(retrieval)}\n")
-    captions = {"ocr": "none", "pages": "context", "captioner": "vlm", "models": {"vlm": models["vlm"]}}
+    sections = named_models(embeddings, models) | {"retrieval": {"presets": str(write_paper_presets(folder)[0])}}
+    file = write_corpus(folder, yaml.safe_dump(sections))
+    captions = {"ocr": "none", "pages": "context", "captioner": "vlm"}
     file.write_text(file.read_text().replace("captions: {ocr: none}", f"captions: {json.dumps(captions)}"))
     model.replies = lambda _call: f"Coloured squares of the winch, seen from side {len(model.calls)}."
     assert refresh(open_workspace(str(file))).published
@@ -257,9 +258,10 @@ def test_figures_that_the_model_does_not_name_are_added_beside_the_sentences_the
 def test_a_model_that_is_not_here_leaves_the_extractive_answer(folder: Path) -> None:
     file = folder / "corpora" / "manuals.yaml"
     absent = {"llm": {"kind": "local", "model": str(folder / "nowhere"), "revision": "1"}}
-    more = re.sub(r"retrieval: .*\n", f"retrieval: {json.dumps({'models': absent})}\n", file.read_text())
+    options = yaml.safe_load(file.read_text())
+    options["models"] |= absent
     other = folder / "corpora" / "absent.yaml"
-    other.write_text(f"{more}answer: {{model: llm}}\n")
+    other.write_text(yaml.safe_dump(options | {"answer": {"model": "llm"}}))
     with closing(PublishedCorpus(open_workspace(str(other)))) as corpus:
         found = corpus.answer(AnswerQuery(QUESTION))
     assert found.parts
@@ -388,7 +390,7 @@ def test_a_picture_of_the_question_goes_to_the_model_and_to_a_search_that_takes_
         ({"answer": "magic"}, "there is no preset 'magic'"),
         ({"answer": "written", "settings": {"temperature": 1}}, "answers have no setting 'temperature'"),
         ({"answer": "written", "settings": {"rounds": 9}}, "rounds"),
-        ({"answer": "written", "settings": {"model": "gpt"}}, "retrieval.models.gpt"),
+        ({"answer": "written", "settings": {"model": "gpt"}}, "models.gpt"),
         ({"answer": "bt-images-clip", "settings": {"model": "llm"}}, "kind vlm"),
         ({"answer": "written", "settings": {"prompt": "no-such"}}, "there is no prompt 'no-such'"),
     ],
@@ -409,7 +411,7 @@ def test_a_prompt_that_a_request_names_is_a_packaged_one(corpus: PublishedCorpus
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ("answer: {model: gpt}\n", "retrieval.models.gpt"),
+        ("answer: {model: gpt}\n", "models.gpt"),
         ("answer: {preset: magic}\n", "answer.preset"),
         ("answer: {model: llm, prompt: nowhere.md}\n", "nowhere.md"),
     ],

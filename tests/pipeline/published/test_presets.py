@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from PIL import Image
 
 from backends.models.passage_scorers import CrossEncoder
@@ -26,7 +27,7 @@ from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer, status
 from tests.manuals import write_manual
 from tests.papers import PAPERS, write_paper_presets
-from tests.pipeline.conftest import write_corpus
+from tests.pipeline.conftest import named_models, write_corpus
 from tests.published_files import figure_of
 from tests.tiny_models import write_bert, write_clip, write_colqwen2, write_multimodal_reranker
 from tests.versions import read_evidence
@@ -53,23 +54,22 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, llm: EndpointServer) -> Ite
     write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2)
     models = folder / "models"
     embeddings = {
-        "image": {"model": str(write_clip(models / "clip")), "revision": "1", "batch": 2, "texts": True},
-        "unified": {"combine": "mean"},
+        "image": {"model": str(write_clip(models / "clip")), "revision": "1", "batch": 2},
+        "unified": "mean",
         "late": {"model": str(write_colqwen2(models / "late")), "revision": "1", "batch": 2},
-        "tables": {"model": "minilm"},
-        "parts": ["captions", "descriptions", "descriptions_and_texts", "tagged_texts"],
+        "tables": "minilm",
+        "parts": ["captions", "descriptions", "descriptions_and_texts", "tagged_texts", "joint"],
     }
     options = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": llm.url, "retries": 0}}
     scorers = {
         "reranker": {"kind": "cross_encoder", "model": str(write_bert(models / "pairs", scores=True)), "revision": "1"},
-        "colbert": {"kind": "late", "model": str(write_bert(models / "tokens")), "revision": "1"},
+        "colbert": {"kind": "late_scorer", "model": str(write_bert(models / "tokens")), "revision": "1"},
         "sees": {"kind": "cross_encoder", "model": str(write_multimodal_reranker(models / "sees")), "revision": "1"},
     }
     generators = {"llm": options, "vlm": {**options, "kind": "vlm"}}
-    retrieval = {"models": {**generators, **scorers}, "presets": str(write_paper_presets(folder)[0])}
-    more = f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps(retrieval)}\n"
-    file = write_corpus(folder, more)
-    captions = {"ocr": "none", "pages": "context", "captioner": "vlm", "models": {"vlm": {**options, "kind": "vlm"}}}
+    sections = named_models(embeddings, {**generators, **scorers})
+    file = write_corpus(folder, yaml.safe_dump(sections | {"retrieval": {"presets": str(write_paper_presets(folder)[0])}}))
+    captions = {"ocr": "none", "pages": "context", "captioner": "vlm"}
     file.write_text(file.read_text().replace("captions: {ocr: none}", f"captions: {json.dumps(captions)}"))
     workspace = open_workspace(str(file))
     llm.replies = lambda _call: "A winch seen from a side, with its drum and its motor."
@@ -237,7 +237,7 @@ def test_a_multimodal_cross_encoder_scores_figures_by_their_pictures_too(corpus:
     ],
 )
 def test_a_model_of_the_wrong_kind_is_named(corpus: PublishedCorpus, steps: dict[str, Any], needed: str) -> None:
-    with pytest.raises(RequestError, match=rf"retrieval\.models\.{needed}"):
+    with pytest.raises(RequestError, match=rf"models\.{needed}"):
         corpus.search(Query(QUESTION, steps=steps))
 
 
@@ -284,14 +284,14 @@ def test_what_is_lacking_is_named_with_the_setting_that_brings_it(published: Wor
     with closing(PublishedCorpus(published)) as plain:
         missing = {preset.name: preset.missing for preset in plain.presets()}
         assert missing["hybrid"] == []
-        assert missing["omgqa-generative"] == ["a model llm (set retrieval.models.llm)"]
-        assert missing["bt-clip-combined"] == ["vectors joint (set embeddings.image.texts)"]
+        assert missing["omgqa-generative"] == ["a model llm (set models.llm)"]
+        assert missing["bt-clip-combined"] == ["vectors joint (set embeddings.parts)"]
         assert missing["article-captions"] == ["vectors descriptions (set embeddings.parts)"]
         assert missing["article-late"] == ["vectors late (set embeddings.late)", "rows of pages (set captions.pages)"]
         assert {preset.name for preset in plain.overview().presets} == {
             name for name, lacks in missing.items() if not lacks
         }
-        with pytest.raises(RequestError, match=r"needs a model llm; .* as retrieval\.models\.llm in the corpus file"):
+        with pytest.raises(RequestError, match=r"needs a model llm; .* as models\.llm in the corpus file"):
             plain.search(Query(QUESTION, preset="omgqa-generative"))
         with pytest.raises(RequestError, match=r"needs a model reranker"):
             plain.search(Query(QUESTION, preset="article-page-captions", steps={"retrieve": [{"by": "bm25"}]}))
@@ -343,7 +343,7 @@ def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_i
     [
         ("magic", r"retrieval\.preset of the corpus file: there is no preset 'magic'"),
         ("image", r"retrieval\.preset: image needs vectors image; set embeddings\.image, or name another preset"),
-        ("described", r"described needs a model vlm; set retrieval\.models\.vlm,"),
+        ("described", r"described needs a model vlm; set models\.vlm,"),
         ("late", r"needs vectors late; set embeddings\.late,"),
     ],
 )
@@ -368,6 +368,6 @@ def test_a_version_whose_rows_show_no_picture_has_texts_alone_in_the_joint_space
 
 
 def test_the_corpus_file_says_which_models_it_can_name(tmp_path: Path) -> None:
-    file = write_corpus(tmp_path, "retrieval: {models: {x: {kind: oracle, model: y, revision: '1'}}}\n")
-    with pytest.raises(UserError, match=r"retrieval\.models\.x: .*'oracle'"):
+    file = write_corpus(tmp_path, "models: {x: {kind: oracle, model: y, revision: '1'}}\n")
+    with pytest.raises(UserError, match=r"models\.x: .*'oracle'"):
         open_workspace(str(file))

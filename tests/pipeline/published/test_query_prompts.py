@@ -1,12 +1,12 @@
 """The prompt of questions is decided when a question comes: no vector of a row depends on it, and nothing is embedded for it."""
 
-import json
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.models import loaded
@@ -21,7 +21,7 @@ from schemas.ports import Vector
 from schemas.retrieval import Query
 from schemas.versions import ModelCard
 from tasks.enriching.spaces import TEXT
-from tests.pipeline.conftest import write_corpus
+from tests.pipeline.conftest import named_models, write_corpus
 from tests.pipeline.records.test_spaces import Hashed
 
 QUESTION = "Service of the steel winch"
@@ -55,8 +55,8 @@ def of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write(folder: Path, prompt: str | None, more: str = "", **options: str) -> Path:
-    named = {"text": "acme/hashed", "revision": "1"} | options | ({} if prompt is None else {"query_prompt": prompt})
-    return write_corpus(folder, f"embeddings: {json.dumps(named)}\n{more}")
+    entry = {"model": "acme/hashed", "revision": "1"} | options | ({} if prompt is None else {"query_prompt": prompt})
+    return write_corpus(folder, f"{yaml.safe_dump(named_models({'text': entry}))}{more}")
 
 
 def scores(corpus: PublishedCorpus) -> dict[str, float]:
@@ -78,9 +78,9 @@ def test_another_prompt_is_used_at_once_and_embeds_nothing(corpus_file: Path) ->
         query = Hashed().embed_query(f"pump pump pump: {QUESTION}")
         near = {name: float(query @ vector) for name, vector in vectors.vectors([*prompted], TEXT.name).items()}
         assert prompted == pytest.approx(near, abs=1e-4)
-        write(folder, "load load: ", text="acme/other")
+        write(folder, "load load: ", model="acme/other")
         assert scores(serving) == plain, "the prompt of a model that is to come is not that of the live version's"
-        write(folder, "pump: ", text="minilm")
+        write(folder, "pump: ", model="minilm")
         assert scores(serving) == plain, "a file that is wrong for a moment leaves things as they were"
 
 
@@ -117,6 +117,6 @@ def test_the_key_of_a_space_without_prompts_is_what_it_was(corpus_file: Path) ->
 
 
 def test_the_packaged_model_takes_no_prompt(corpus_file: Path) -> None:
-    file = write_corpus(corpus_file.parent.parent, "embeddings: {query_prompt: 'Q: '}\n")
-    with pytest.raises(UserError, match=r"embeddings\.text: 'minilm' is packaged .* takes no query_prompt"):
+    file = write(corpus_file.parent.parent, "Q: ", model="minilm")
+    with pytest.raises(UserError, match=r"models\.text: 'minilm' is packaged .* takes no query_prompt"):
         load_corpus(str(file))

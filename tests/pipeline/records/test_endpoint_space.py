@@ -1,11 +1,11 @@
 """A corpus whose texts are embedded by a server: refreshed, searched, and searched when the server moves."""
 
-import json
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
@@ -22,16 +22,16 @@ from tasks.enriching.spaces import searched_text
 from tests import endpoint_server
 from tests.endpoint_server import EndpointServer, by_words, status
 from tests.manuals import write_manual
-from tests.pipeline.conftest import write_corpus
+from tests.pipeline.conftest import named_models, write_corpus
 from tests.versions import read_evidence
 
 QUESTION = "Service of the steel winch"
 
 
 def _write(folder: Path, server: EndpointServer, **more: object) -> str:
-    at = {"url": server.url, "dimension": 16, "retries": 0, **more}
-    embeddings = {"text": "acme/embed", "revision": "1", "endpoint": at}
-    return str(write_corpus(folder, f"embeddings: {json.dumps(embeddings)}\n"))
+    server_options = {"url": server.url, "retries": 0, **more}
+    text = {"model": "acme/embed", "revision": "1", "dimension": 16, "endpoint": server_options}
+    return str(write_corpus(folder, yaml.safe_dump(named_models({"text": text}))))
 
 
 def test_rows_and_questions_are_embedded_by_the_server(corpus_file: Path, endpoint: EndpointServer) -> None:
@@ -64,19 +64,19 @@ def test_rows_and_questions_are_embedded_by_the_server(corpus_file: Path, endpoi
 
     write_manual(folder / "pdfs" / "pump.pdf", "gear pump", seed=3)
     endpoint.script(status(503))
-    with pytest.raises(TransientError, match=r"^embeddings: http://.*: it answered 503"):
+    with pytest.raises(TransientError, match=r"^models\.text: http://.*: it answered 503"):
         refresh(workspace)
     assert refresh(workspace).published
 
 
 def test_calls_of_the_server_count_against_the_budget(corpus_file: Path, endpoint: EndpointServer) -> None:
     folder = corpus_file.parent.parent
-    priced = {"url": endpoint.url, "dimension": 16, "retries": 0, "concurrency": 1, "price": {"call": 0.5, "input": 1000}}
-    embeddings = {"text": "acme/priced", "revision": "1", "batch": 1, "endpoint": priced}
+    server = {"url": endpoint.url, "retries": 0, "concurrency": 1}
+    text = {"model": "acme/priced", "revision": "1", "batch": 1, "dimension": 16, "endpoint": server}
+    sections = named_models({"text": text | {"price": {"call": 0.5, "input": 1000}}})
 
     def corpus(**budget: object) -> Workspace:
-        more = f"embeddings: {json.dumps(embeddings)}\nbudget: {json.dumps(budget)}\n"
-        return open_workspace(str(write_corpus(folder, more)))
+        return open_workspace(str(write_corpus(folder, yaml.safe_dump(sections | {"budget": budget}))))
 
     short = corpus(calls=4)
     expected = plan(short, "plan").summary.captions["vectors text"]
@@ -106,13 +106,16 @@ def test_calls_of_the_server_count_against_the_budget(corpus_file: Path, endpoin
 
 
 @pytest.mark.parametrize(
-    ("embeddings", "line"),
+    ("entry", "line"),
     [
-        ("{text: acme/x, endpoint: {url: 'http://h/v1', dimension: 8}}", "a model behind an endpoint needs a revision"),
-        ("{text: acme/x, revision: '1', endpoint: {url: 'http://h/v1'}}", r"embeddings\.endpoint\.dimension"),
-        ("{text: minilm, revision: '1', endpoint: {url: 'http://h/v1', dimension: 8}}", "'minilm' is packaged .* takes no"),
+        ({"model": "acme/x", "endpoint": {"url": "http://h/v1"}, "dimension": 8}, "it needs a revision"),
+        ({"model": "acme/x", "revision": "1", "endpoint": {"url": "http://h/v1"}}, r"models\.text: .* needs a dimension"),
+        (
+            {"model": "minilm", "revision": "1", "endpoint": {"url": "http://h/v1"}, "dimension": 8},
+            "'minilm' is packaged .* takes no",
+        ),
     ],
 )
-def test_a_mistake_is_one_line(corpus_file: Path, embeddings: str, line: str) -> None:
+def test_a_mistake_is_one_line(corpus_file: Path, entry: dict[str, object], line: str) -> None:
     with pytest.raises(UserError, match=line):
-        open_workspace(str(write_corpus(corpus_file.parent.parent, f"embeddings: {embeddings}\n")))
+        open_workspace(str(write_corpus(corpus_file.parent.parent, yaml.safe_dump(named_models({"text": entry})))))

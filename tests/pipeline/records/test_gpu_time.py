@@ -4,20 +4,21 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from cli.main import app
 from pipeline.corpus.workspace import open_workspace
 from pipeline.stages.plan import plan
-from tests.pipeline.conftest import write_corpus
+from tests.pipeline.conftest import named_models, write_corpus
 from tests.tiny_models import write_clip, write_colqwen2
 
 
 def corpus(folder: Path, captioner: str, **embeddings: object) -> str:
     """Write a corpus file whose captioner and models of pictures have a GPU each."""
     local = {"kind": "local", "model": captioner, "revision": "1", "gpus": 1}
-    options = {"ocr": "none", "captioner": "vlm", "models": {"vlm": local}}
-    file = write_corpus(folder, f"embeddings: {json.dumps(embeddings)}\n")
+    options = {"ocr": "none", "captioner": "vlm"}
+    file = write_corpus(folder, yaml.safe_dump(named_models(embeddings, {"vlm": local})))
     file.write_text(file.read_text().replace("captions: {ocr: none}", f"captions: {json.dumps(options)}"))
     return str(file)
 

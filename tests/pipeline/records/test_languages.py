@@ -13,6 +13,7 @@ from pipeline.records.manifests import read_manifest
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
+from schemas.corpus.models import EntryKind, ModelEntry
 from schemas.ids import version_file
 from schemas.retrieval import Query
 from schemas.versions import Counts
@@ -106,7 +107,8 @@ def test_a_corpus_that_its_text_model_does_not_know_is_pointed_out(workspace: Wo
     ],
 )
 def test_only_what_is_known_is_said(workspace: Workspace, model: str, by_language: dict[str, int], said: bool) -> None:
-    options = workspace.corpus.embeddings.model_copy(update={"text": model, "revision": "1"})
-    named = replace(workspace, corpus=workspace.corpus.model_copy(update={"embeddings": options}))
+    options = workspace.corpus.embeddings.model_copy(update={"text": "named"})
+    models = {"named": ModelEntry(kind=EntryKind.TEXT_EMBEDDER, model=model, revision="1")}
+    named = replace(workspace, corpus=workspace.corpus.model_copy(update={"embeddings": options, "models": models}))
     counts = Counts(documents=10, documents_by_language=by_language)
     assert (unknown_languages(named, counts) is not None) is said

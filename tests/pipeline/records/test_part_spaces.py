@@ -51,10 +51,10 @@ def _parts(row: Mapping[str, Any], searched: str) -> dict[str, str | None]:
 def test_each_space_embeds_its_part_of_a_row_and_nothing_else(corpus_file: Path, endpoint: EndpointServer) -> None:
     endpoint.replies = _describe
     model = {"model": "tiny", "revision": "1", "endpoint": {"url": endpoint.url, "retries": 0}}
-    models = {"vlm": {"kind": "vlm", **model}, "llm": {"kind": "ocr_llm", **model}}
+    models = {"vlm": {"kind": "vlm", **model}, "llm": {"kind": "llm", **model}}
     file = yaml.safe_load(corpus_file.read_text())
-    file["captions"] = {"ocr": "none", "captioner": "vlm", "summaries": "llm", "models": models}
-    corpus_file.write_text(yaml.safe_dump(file | {"embeddings": {"parts": PARTS}}))
+    file["captions"] = {"ocr": "none", "captioner": "vlm", "summaries": "llm"}
+    corpus_file.write_text(yaml.safe_dump(file | {"models": models, "embeddings": {"parts": PARTS}}))
     workspace = open_workspace(str(corpus_file))
     made = refresh(workspace)
     assert made.published

@@ -1,11 +1,11 @@
 """Spaces of pictures: a corpus file names their models, and the same refresh embeds, checks, builds and searches them."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from backends.models import clip, late_interaction
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS
@@ -26,7 +26,7 @@ from schemas.versions import ModelCard
 from tasks.enriching.spaces import IMAGE, LATE, UNIFIED, Space
 from tasks.versions.row_rules import rows_off
 from tests.manuals import picture, write_manual
-from tests.pipeline.conftest import write_corpus
+from tests.pipeline.conftest import named_models, write_corpus
 from tests.published_files import similar_to
 from tests.tiny_models import CLIP_DIMENSION, LATE_DIMENSION, write_clip, write_colqwen2
 from tests.versions import ALWAYS, read_evidence
@@ -44,13 +44,13 @@ def spaces_wanted(clip_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
     return {
         "late": {"model": str(write_colqwen2(tmp_path_factory.mktemp("models") / "late")), "revision": "1", "batch": 2},
         "image": {"model": str(clip_folder), "revision": "1", "batch": 2},
-        "unified": {"combine": "concatenation", "image_weight": 0.25},
-        "tables": {"model": "minilm"},
+        "unified": "concatenation",
+        "tables": "minilm",
     }
 
 
 def write(folder: Path, embeddings: dict[str, object], more: str = "") -> str:
-    return str(write_corpus(folder, f"embeddings: {json.dumps(embeddings)}\n{more}"))
+    return str(write_corpus(folder, f"{yaml.safe_dump(named_models(embeddings))}{more}"))
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +78,7 @@ def test_figures_and_they_alone_are_found_by_their_pictures(made_once: tuple[Wor
     for space in ("image", "unified", "late"):
         assert workspace.index(version).vectors(list(rows), space).keys() == rows.keys()
         assert any(gate.gate == f"rows: a vector {space} has length 1" and gate.passed for gate in made.gates)
-    options = workspace.corpus.embeddings
+    options = workspace.corpus.embedding_models
     image = IMAGE_EMBEDDERS.find(IMAGE.model(options) or ModelName("")).load(1)
     unified = IMAGE_EMBEDDERS.find(UNIFIED.model(options) or ModelName("")).load(1)
     late = LATE_EMBEDDERS.find(LATE.model(options) or ModelName("")).load(1)
@@ -215,19 +215,18 @@ def test_what_a_version_lacks_is_named_with_its_setting(published: Workspace) ->
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        ({"unified": {}}, "unified combines what the model of embeddings.image makes: name one there"),
-        ({"image": {"model": "x"}}, r"embeddings\.image\.revision: this key is required"),
+        ({"unified": "mean"}, "unified and joint are made by the model of embeddings.image: name one there"),
+        ({"image": {"model": "x"}}, r"models\.image: it needs a revision"),
+        ({"image": {"model": "x", "revision": "1", "wieghts": "y"}}, r"models\.image\.wieghts: unknown key; .*'weights'"),
+        ({"image": {"model": "x", "revision": "1", "top_p": 0.5}}, "image_embedder has no option 'top_p'; it has batch, "),
+        ({"image": []}, r"embeddings\.image: Input should be a valid string"),
+        ({"image": "minilm"}, r"embeddings\.image: there is no image_embedder 'minilm' among models; add 'models: "),
+        ({"tables": {"model": "acme/x"}}, r"models\.tables: 'acme/x' needs a revision"),
         (
-            {"image": {"model": "x", "revision": "1", "wieghts": "y"}},
-            r"embeddings\.image\.wieghts: unknown key; .*'weights'",
+            {"text": {"model": "minilm", "query_prompt": "Q: "}},
+            r"models\.text: 'minilm' is packaged .* takes no query_prompt",
         ),
-        ({"image": []}, r"embeddings\.image: Input should be a valid dictionary"),
-        ({"tables": {"model": "acme/x"}}, r"embeddings\.tables: 'acme/x' needs a revision"),
-        ({"text": "minilm", "query_prompt": "Q: "}, r"embeddings\.text: 'minilm' is packaged .* takes no query_prompt"),
-        (
-            {"image": {"model": "no/folder", "revision": "1", "weights": "y"}},
-            r"embeddings\.image: there are no weights at y",
-        ),
+        ({"image": {"model": "no/folder", "revision": "1", "weights": "y"}}, r"models\.image: there are no weights at y"),
     ],
 )
 def test_a_mistake_in_the_corpus_file_is_one_line(wanted: dict[str, object], says: str, tmp_path: Path) -> None:
@@ -237,13 +236,16 @@ def test_a_mistake_in_the_corpus_file_is_one_line(wanted: dict[str, object], say
 
 
 def test_settings_are_part_of_the_key_and_only_of_their_space(clip_folder: Path, tmp_path: Path) -> None:
-    def keys(**more: object) -> dict[str, str]:
-        wanted = {"image": {"model": str(clip_folder), "revision": "1"}, "unified": more}
+    def keys(unified: str) -> dict[str, str]:
+        wanted: dict[str, object] = {"image": {"model": str(clip_folder), "revision": "1"}, "unified": unified}
         return {name: space.key for name, space in open_workspace(write(tmp_path, wanted)).spaces.items()}
 
-    mean, heavier, long = keys(), keys(image_weight=0.75), keys(combine="concatenation")
-    assert len({mean["unified"], heavier["unified"], long["unified"]}) == 3
-    assert mean["image"] == heavier["image"] == long["image"]
+    mean, long = keys("mean"), keys("concatenation")
+    assert mean["unified"] != long["unified"]
+    assert mean["image"] == long["image"]
+    image = {"name": str(clip_folder), "revision": "1", "dimension": CLIP_DIMENSION}
+    settings = {"combine": "mean", "image_weight": 0.5}
+    assert mean["unified"] == key(model=image, step=UNIFIED.version, settings=settings), "as release 0.2.0 had it"
     assert mean["text"] == open_workspace(str(write_corpus(tmp_path))).spaces["text"].key
 
 
@@ -252,7 +254,7 @@ def test_precision_and_a_raised_version_of_the_settings_are_part_of_the_key(
 ) -> None:
     def keys(**more: object) -> dict[str, str]:
         wanted: dict[str, object] = {name: spaces_wanted[name] | more for name in ("image", "late")}
-        spaces = open_workspace(write(tmp_path, wanted | {"unified": {}})).spaces
+        spaces = open_workspace(write(tmp_path, wanted | {"unified": "mean"})).spaces
         return {name: space.key for name, space in spaces.items()}
 
     first = keys()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backends.models.registry import language_model
-from schemas.corpus.models import EndpointOptions, ModelConfig
+from schemas.corpus.models import EndpointOptions, ModelEntry
 from schemas.errors import RequestError
 from schemas.ports import Vector
 from schemas.retrieval import Steps
@@ -65,7 +65,7 @@ class Searching:
     def __init__(self, index: MemoryIndex, embedders: dict[str, Recording], endpoint: EndpointServer) -> None:
         self._index, self._embedders, self.trace = index, embedders, Trace()
         given = {"kind": "vlm", "model": "tiny", "revision": "r1", "endpoint": EndpointOptions(url=endpoint.url, retries=0)}
-        self.models = {"vlm": language_model("retrieval.models.vlm", ModelConfig.model_validate(given)).load(1)}
+        self.models = {"vlm": language_model("models.vlm", ModelEntry.model_validate(given)).load(1)}
 
     def __call__(self, words: str, picture: bytes | None = PICTURE, **plan: Any) -> Ranked:
         steps = Steps.model_validate({"retrieve": [DENSE], **plan})
@@ -129,7 +129,7 @@ def test_a_question_in_words_needs_no_description(search: Searching, endpoint: E
 
 
 def test_a_model_that_the_corpus_file_does_not_name_is_the_callers_mistake(search: Searching) -> None:
-    with pytest.raises(RequestError, match=r"needs a model eyes; .* name it as retrieval\.models\.eyes"):
+    with pytest.raises(RequestError, match=r"needs a model eyes; .* name it as models\.eyes"):
         search("the pump", describe={"model": "eyes"})
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from backends.models.languages import Py3LangId
-from schemas.corpus.models import CaptionerKind
+from schemas.corpus.models import EntryKind
 from schemas.models import MARKING, REFUSING, Description, Flag, is_refused
 from tasks.enriching.caption_quality import flags, length, missing_input, words_of
 from tasks.enriching.prompts import Surroundings, presets, read_prompt
@@ -330,10 +330,10 @@ def test_numbers_that_were_read_and_are_missing(words: str, text: str, missing: 
 @pytest.mark.parametrize(
     ("words", "kind", "flag"),
     [
-        ("", CaptionerKind.OCR_LLM, Flag.NO_TEXT),
-        (" — \n", CaptionerKind.OCR_LLM, Flag.NO_TEXT),
-        ("OK", CaptionerKind.OCR_LLM, None),
-        ("", CaptionerKind.VLM, None),
+        ("", EntryKind.LLM, Flag.NO_TEXT),
+        (" — \n", EntryKind.LLM, Flag.NO_TEXT),
+        ("OK", EntryKind.LLM, None),
+        ("", EntryKind.VLM, None),
     ],
 )
 def test_a_model_that_reads_words_is_not_asked_where_there_are_none(words: str, kind: str, flag: Flag | None) -> None:

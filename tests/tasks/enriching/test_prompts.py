@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.corpus.models import CaptionerKind
+from schemas.corpus.models import EntryKind
 from schemas.tags import placeholder
 from tasks.enriching.prompts import (
     PLACEHOLDERS,
@@ -111,10 +111,10 @@ def test_what_is_no_prompt_says_why(text: str, says: str) -> None:
 
 def test_every_captioner_has_a_prompt_for_what_it_can_describe() -> None:
     for subject in ("figure", "page", "text"):
-        for kind in CaptionerKind:
+        for kind in (kind for kind in EntryKind if kind.writes):
             prompt = default_prompt(subject, kind)
             if prompt is None:
-                assert (subject, kind) == ("page", CaptionerKind.OCR_LLM)
+                assert (subject, kind) == ("page", EntryKind.LLM)
                 continue
             assert prompt.subject == subject
             assert kind.sees or not prompt.picture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.corpus.models import ModelConfig
+from schemas.corpus.models import ModelEntry
 from schemas.corpus.operations import Spend
 from schemas.versions import Spent
 from tasks.enriching.spending import Budget, maximum_text_cost
@@ -22,7 +22,7 @@ def test_tokens_that_are_read_and_written_count(spent: Spent) -> None:
 
 
 def test_a_call_may_cost_what_it_reads_and_what_it_writes_at_most() -> None:
-    options = ModelConfig.model_validate(
+    options = ModelEntry.model_validate(
         {
             **{
                 "kind": "vlm",

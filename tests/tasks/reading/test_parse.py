@@ -312,9 +312,10 @@ def test_an_image_of_a_false_size_is_not_decoded_and_the_rest_is_read() -> None:
     assert [line.text for line in parsed.lines] == ["The torque is 40 Nm."]
 
 
-def test_a_figure_of_too_many_pixels_is_scaled() -> None:
+def test_a_figure_of_too_many_pixels_is_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.figures.render.MAX_FIGURE_PIXELS", 20_000)
     data = _document(lambda page: page.insert_image(BOX, stream=_png(_quarters(400, 200))))
-    parsed, kept = _read(data, ParseOptions(max_figure_pixels=20_000))
+    parsed, kept = _read(data, ParseOptions())
     assert _seen(parsed, kept).size == (200, 100)
     assert _corners(_seen(parsed, kept)) == [RED, GREEN, BLUE, YELLOW]
     assert _near(_only(parsed).bbox, BOX)

@@ -35,7 +35,8 @@ def corpus(published: Workspace, endpoint: EndpointServer) -> Corpus:
         asked = {"url": endpoint.url, "concurrency": 2, "retries": 0}
         described = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": asked} | model
         file = yaml.safe_load(published.file.read_text())
-        file["captions"] = {"ocr": "none", "captioner": "vlm", "models": {"vlm": described}} | (captions or {})
+        file["models"] = {"vlm": described}
+        file["captions"] = {"ocr": "none", "captioner": "vlm"} | (captions or {})
         file["budget"] = budget or {}
         published.file.write_text(yaml.safe_dump(file))
         return open_workspace(str(published.file))

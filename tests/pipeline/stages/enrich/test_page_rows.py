@@ -28,6 +28,7 @@ from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
 from tests.endpoint_server import Call, EndpointServer
 from tests.manuals import picture
+from tests.pipeline.conftest import named_models
 from tests.published_files import figure_of
 from tests.tiny_models import write_clip, write_colqwen2
 from tests.versions import read_evidence
@@ -41,12 +42,13 @@ PAGES = Filters(modalities=[Modality.PAGE])
 def corpus(published: Workspace, endpoint: EndpointServer) -> Corpus:
     """Open the published corpus with pages described by ``pages``, and other settings as they are given."""
 
-    def opened(pages: str | None, *, budget: dict[str, Any] | None = None, **more: Any) -> Workspace:
+    def opened(pages: str | None, *, budget: dict[str, Any] | None = None, **embeddings: Any) -> Workspace:
         asked = {"url": endpoint.url, "concurrency": 2, "retries": 0}
         seeing = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": asked}
         file = yaml.safe_load(published.file.read_text())
-        file["captions"] = {"ocr": "none", "models": {"vlm": seeing}} | ({"pages": pages} if pages else {})
-        published.file.write_text(yaml.safe_dump(file | {"budget": budget or {}} | more))
+        file["captions"] = {"ocr": "none"} | ({"pages": pages} if pages else {})
+        sections = named_models(embeddings, {"vlm": seeing})
+        published.file.write_text(yaml.safe_dump(file | {"budget": budget or {}} | sections))
         return open_workspace(str(published.file))
 
     endpoint.replies = _by_its_section
@@ -118,7 +120,7 @@ def test_pages_are_rows_with_their_words_and_their_picture_and_nothing_is_done_a
 def test_a_search_in_words_leaves_them_out_unless_it_asks_for_them(corpus: Corpus, tmp_path: Path) -> None:
     clip = {"model": str(write_clip(tmp_path / "clip")), "revision": "1"}
     late = {"model": str(write_colqwen2(tmp_path / "late")), "revision": "1"}
-    workspace = corpus("context", embeddings={"image": clip, "unified": {}, "late": late})
+    workspace = corpus("context", image=clip, unified="mean", late=late)
     made = refresh(workspace)
     assert made.published
     version = str(made.version)

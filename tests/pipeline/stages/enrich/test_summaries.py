@@ -31,9 +31,10 @@ def corpus(published: Workspace, endpoint: EndpointServer) -> Corpus:
 
     def opened(*, budget: dict[str, Any] | None = None, **captions: Any) -> Workspace:
         asked = {"url": endpoint.url, "concurrency": 2, "retries": 0}
-        reading = {"kind": "ocr_llm", "model": "tiny-llm", "revision": "1", "endpoint": asked}
+        reading = {"kind": "llm", "model": "tiny-llm", "revision": "1", "endpoint": asked}
         file = yaml.safe_load(published.file.read_text())
-        file["captions"] = {"ocr": "none", "models": {"llm": reading}, "summaries": "llm"} | captions
+        file["models"] = {"llm": reading}
+        file["captions"] = {"ocr": "none", "summaries": "llm"} | captions
         published.file.write_text(yaml.safe_dump(file | {"budget": budget or {}}))
         return open_workspace(str(published.file))
 
@@ -171,7 +172,7 @@ def test_a_summary_longer_than_a_row_keeps_its_beginning(corpus: Corpus, endpoin
 def test_a_prompt_for_figures_is_refused_with_its_setting(corpus: Corpus) -> None:
     workspace = corpus()
     file = yaml.safe_load(workspace.file.read_text())
-    file["captions"]["models"]["llm"]["prompt"] = "ocr-caption"
+    file["models"]["llm"]["prompt"] = "ocr-caption"
     workspace.file.write_text(yaml.safe_dump(file))
     with pytest.raises(UserError, match=r"captions\.models\.llm\.prompt: ocr-caption asks for a figure, not for a text"):
         open_workspace(str(workspace.file))

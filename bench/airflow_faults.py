@@ -258,7 +258,7 @@ def _try(site: Site, fault: str) -> str:
 
 
 def _answer(ask: Callable[[], Any]) -> Any:
-    """Return an answer of the API server; None where it has none now."""
+    """Return an answer of the API server; None if it has none now."""
     try:
         return ask()
     except (OSError, ValueError):

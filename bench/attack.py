@@ -2,7 +2,7 @@
 
 The service serves a synthetic corpus with a picture space, two rerankers and a page that nobody can draw, and another corpus
 that the attackers' key may not see. Each group of ``bench.attack_requests`` is sent by 16 clients at once, while another process
-searches without pause. The exit status is 1 where a reply is a fault: a 5xx other than 503, a status that the request must not
+searches without pause. The exit status is 1 if a reply is a fault: a 5xx other than 503, a status that the request must not
 get, a text that it must not have, or a connection without a reply.
 """
 
@@ -54,7 +54,7 @@ _KEYS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a request got; ``fault`` says in words what is wrong with it, and is empty where nothing is."""
+    """What a request got; ``fault`` says in words what is wrong with it, and is empty if nothing is."""
 
     attack: Attack
     status: int
@@ -158,7 +158,7 @@ def _served(folder: Path) -> Iterator[tuple[str, psutil.Process, Mapping[str, st
 
 
 def _corpora(folder: Path) -> list[str]:
-    """Return the files of both corpora, which are made where a folder has none yet."""
+    """Return the files of both corpora, which are made if a folder has none yet."""
     files = {name: folder / f"{name}.yaml" for name in (CORPUS, HIDDEN)}
     if all((folder / "store" / name / "LIVE").exists() for name in files):
         return [str(file) for file in files.values()]

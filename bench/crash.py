@@ -170,7 +170,7 @@ class _ForkServer:
         self._process.communicate()
 
     def refresh(self, moment: str, occurrence: int) -> tuple[int, Counter[str]]:
-        """Refresh, killed at a moment; return the exit status, and where it wasn't killed, what moments there were."""
+        """Refresh, killed at a moment; return the exit status, and if it wasn't killed, what moments there were."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([str(self._file), moment, occurrence]) + "\n")
@@ -199,7 +199,7 @@ def _serve() -> None:
 
 
 def refresh_until(file: str, moment: str, occurrence: int) -> Counter[str]:
-    """Refresh a corpus and die at a moment; where it doesn't come, return all that did.
+    """Refresh a corpus and die at a moment; if it doesn't come, return all that did.
 
     Args:
         file: The corpus file.

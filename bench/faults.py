@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200, help="rounds on a folder")
     parser.add_argument("--s3", type=int, default=50, help="rounds on S3, through a network that breaks replies")
     parser.add_argument(
-        "--weaviate", type=int, default=20, help="rounds with a Weaviate server; none where there is no binary"
+        "--weaviate", type=int, default=20, help="rounds with a Weaviate server; none if there is no binary"
     )
     parser.add_argument("--seed", type=int, default=0, help="what everything is drawn by")
     parser.add_argument("--no-table", action="store_true", help="rounds only")
@@ -496,7 +496,7 @@ def _look(workspace: Workspace, file: Path, names: dict[str, str], what: str, ou
 
 
 def _heal(workspace: Workspace, file: Path, what: str, outcome: Outcome) -> None:
-    """Refresh once, and say where that doesn't make the store healthy."""
+    """Refresh once, and say if that doesn't make the store healthy."""
     done = run_command(["refresh", str(file)])
     if _is_a_crash(done):
         outcome.tracebacks.append(f"{what}: {done.request}: {done.output[-600:]}")

@@ -5,7 +5,7 @@ batch size: items and tokens a second, FLOPs as torch counts them against the ch
 which no kernel runs, and peak memory. Then the stage ``enrich`` of the example corpus, with a model each for pictures, pages and
 captions, on the GPU; and with tiny models on the GPU and on the CPU, whose rows are compared.
 
-``--tiny`` tries all of it with tiny models, on the CPU where there is no GPU. ``--out`` also writes the figures as JSON, and
+``--tiny`` tries all of it with tiny models, on the CPU if there is no GPU. ``--out`` also writes the figures as JSON, and
 ``--from FILE`` makes such a file what ``inset plan`` estimates by (``pipeline/records/gpu_time.json``), and the page on sizes
 (``docs/guides/size-a-platform.md``).
 """
@@ -104,7 +104,7 @@ Work = Callable[[Sequence[Any]], Any]
 
 @dataclass(frozen=True)
 class Measured:
-    """One model at one batch size. ``tflops`` and shares are None where they can't be counted."""
+    """One model at one batch size. ``tflops`` and shares are None if they can't be counted."""
 
     model: str
     unit: str

@@ -8,7 +8,7 @@ by the nearest occurrence of its lines: what only the tool's own rows call wrong
 
 Peers, in the same run. ``sort=True``: PyMuPDF's text blocks and Inset's figures, in the order in which PyMuPDF sorts blocks:
 by their lower edge, then by their left one. Boxes and tags are those of Inset, so that only the order differs.
-pymupdf4llm with its layout model, where it is installed, on a sample of the pages with such pictures, since it takes a second
+pymupdf4llm with its layout model, if it is installed, on a sample of the pages with such pictures, since it takes a second
 a page; Inset's tag stands where pymupdf4llm shows a picture that overlaps the figure by half, and a figure that it doesn't
 show stands nowhere.
 
@@ -299,7 +299,7 @@ def judgement_by_occurrence(file: Path) -> Judge:
 def distances(text: str, tag: str, lines: Sequence[str]) -> list[int] | None:
     """Return how many characters are between each occurrence of a tag and the nearest of some lines, less lines and tags.
 
-    None where no line is found. White space is left out of all arguments.
+    None if no line is found. White space is left out of all arguments.
     """
     held = [match.span() for line in lines for match in re.finditer(re.escape(line), text)]
     if not held:

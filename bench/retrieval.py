@@ -211,7 +211,7 @@ def _pages(workspace: Workspace, opened: OpenVersion) -> Iterator[tuple[Page, st
 
 
 def chunked(text: str) -> Iterator[str]:
-    """Cut a page's text into chunks of 1,000 characters that overlap by 200, at white space where there is some."""
+    """Cut a page's text into chunks of 1,000 characters that overlap by 200, at white space if there is some."""
     start = 0
     while True:
         end = start + CHUNK_CHARS

@@ -42,7 +42,7 @@ PRESETS = ("bm25", "dense", "hybrid")
 P50, P99 = "ratio at most 1.3", "ratio at most 1.5"
 
 Ask = Callable[[str], object]
-"""Asks one question, and raises where there is no answer."""
+"""Asks one question, and raises if there is no answer."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ _TURNS = TypeAdapter(list[Turn])
 def show_answer(events: Iterable[AnswerEvent], *, everything: bool) -> AnswerResult:
     """Show an answer while it is written, folded parts only with ``everything``, and return its result.
 
-    Where the result differs from the parts shown, because the model failed, it follows below a line.
+    If the result differs from the parts shown, because the model failed, it follows below a line.
     """
     shown_parts: list[Part] = []
     in_text = False

@@ -78,7 +78,7 @@ def main() -> NoReturn:
 def run() -> NoReturn:
     """Run the command in a process of its own.
 
-    pyarrow imports pandas, where it is installed, at the first array made of a list: half of the start of a search, which has
+    pyarrow imports pandas, if it is installed, at the first array made of a list: half of the start of a search, which has
     no use for it. Collections of garbage during imports take a second of a refresh, and those at exit a second more.
     """
     gc.set_threshold(*INFREQUENT)

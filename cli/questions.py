@@ -92,7 +92,7 @@ def search(
     version: VersionOption = None,
     image: Annotated[
         Path | None,
-        typer.Option(help="A picture to search by, alone or with QUERY, where the corpus has a model of pictures."),
+        typer.Option(help="A picture to search by, alone or with QUERY, if the corpus has a model of pictures."),
     ] = None,
     like: Annotated[str | None, typer.Option(help="Instead of QUERY: show figures like this one, given by its id.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,

@@ -125,7 +125,7 @@ class _RateColumn(ProgressColumn):
     """Items per second."""
 
     def render(self, task: Task) -> Text:
-        """Return the rate; "" where it is unknown yet."""
+        """Return the rate; "" if it is unknown yet."""
         speed = task.finished_speed or task.speed
         return Text(f"{speed:.{0 if speed >= 10 else 1}f}/s" if speed else "", style="progress.data.speed")
 

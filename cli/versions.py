@@ -441,7 +441,7 @@ def _run_stage(refresh: "RefreshRun", stage: Stage, version: str, shards: list[i
             raise GateError(
                 f"{version} was refused: {'; '.join(refusals)}", override_hint(refresh.workspace.corpus.name, version)
             )
-    elif finished is not None or refresh.is_in_vain(version):
+    elif finished is not None or refresh.changes_nothing(version):
         return
     elif stage is Stage.PARSE:
         log_note(stage, refresh.parse(version, shards))

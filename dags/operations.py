@@ -151,7 +151,7 @@ def mirror() -> None:
 
 @task
 def watch() -> None:
-    """Log the state of every corpus, send it as metrics, and fail where a person is needed."""
+    """Log the state of every corpus, send it as metrics, and fail if a person is needed."""
     from airflow.sdk.observability import stats
 
     from pipeline.operations.health import corpora_health
@@ -187,7 +187,7 @@ def watch() -> None:
 def apply_access() -> dict[str, int]:
     """Apply the rights of every corpus that has them, and return of how many documents they changed.
 
-    Fails where those of one can't be read; they stay as they are.
+    Fails if those of one can't be read; they stay as they are.
     """
     from pipeline.corpus.workspace import open_workspace
     from pipeline.records.access import update_rights

@@ -139,7 +139,7 @@ def stage(corpus: str, name: str) -> None:
     from pipeline.run_log import log_note
 
     with refresh_run(corpus) as run:
-        if run.is_in_vain(planned("version")):
+        if run.changes_nothing(planned("version")):
             raise AirflowSkipException("every document tried again failed again, so no version is needed")
         note = run.work(Stage(name), planned("version"))
     log_note(Stage(name), note)
@@ -172,7 +172,7 @@ def review(corpus: str) -> None:
 
     context = get_current_context()
     with refresh_run(corpus) as run:
-        if run.is_in_vain(planned("version")):
+        if run.changes_nothing(planned("version")):
             raise AirflowSkipException("every document tried again failed again, so no version is needed")
         question = approval_of(run.workspace, run.finish(planned("version")))
         if question is None or context["params"].get("override"):
@@ -197,7 +197,7 @@ def publish(corpus: str) -> None:
         if elsewhere is not None:
             decision_text = decision_in_words(elsewhere, version)
             if elsewhere.version != version:
-                run.give_way(elsewhere.version)
+                run.record_superseded(elsewhere.version)
                 raise AirflowSkipException(decision_text)
             logging.getLogger("inset").info("%s", decision_text)
         if run.publish(version, approval()):
@@ -259,7 +259,7 @@ def _plan_approval(corpus_schedule: CorpusSchedule) -> Iterator[Any]:
             subject="{{ ti.xcom_pull(task_ids='plan', key='subject') }}",
             body="{{ ti.xcom_pull(task_ids='plan', key='body') }}",
             params={"reason": Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")},
-            doc_md="Waits for a person where the plan is dearer than `budget.approve_above`, before anything is spent.",
+            doc_md="Waits for a person if the plan costs more than `budget.approve_above`, before anything is spent.",
         )
 
 
@@ -275,7 +275,7 @@ def _approval(file: str, corpus_schedule: CorpusSchedule) -> Iterator[Any]:
         subject="{{ ti.xcom_pull(task_ids='review', key='subject') }}",
         body="{{ ti.xcom_pull(task_ids='review', key='body') }}",
         params={"reason": Param("", type="string", title="Reason", description="Stored with the version.")},
-        doc_md="Waits for a person where a gate refuses the version, or work on it is incomplete. It ends by itself once "
+        doc_md="Waits for a person if a gate refuses the version, or work on it is incomplete. It ends by itself once "
         "the version is published elsewhere, or another one is live.",
     )
 

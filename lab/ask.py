@@ -61,13 +61,13 @@ def prepare(opened: OpenVersion, experiment: Experiment, system: System) -> Prep
 
 
 def _captioner(corpus: Corpus) -> str | None:
-    """Return what kind describes figures: ``ocr_llm``, or ``vlm`` for any that sees the picture; None without a model."""
+    """Return what kind describes figures: ``llm``, or ``vlm`` for any that sees the picture; None without a model."""
     model = corpus.models.get(corpus.captions.captioner)
-    return None if model is None else "vlm" if model.kind.sees else "ocr_llm"
+    return None if model is None else "vlm" if model.kind.sees else "llm"
 
 
 def _described_by(name: str | None, corpus: Corpus) -> bool:
-    """Return whether the captioner of figures is the model of this name; true where there is no such model to compare."""
+    """Return whether the captioner of figures is the model of this name; true if there is no such model to compare."""
     answers, describes = corpus.models.get(name or ""), corpus.models.get(corpus.captions.captioner)
     if answers is None or describes is None:
         return answers is None

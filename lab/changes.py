@@ -70,7 +70,7 @@ def systems_of(scores: bytes) -> set[str]:
 
 
 def _scores(data: bytes) -> dict[str, dict[str, Scores]]:
-    """Return the compared scores by system and question, the mean of repetitions; NaN where one is undefined."""
+    """Return the compared scores by system and question, the mean of repetitions; NaN if one is undefined."""
     table = pq.read_table(pa.BufferReader(data))
     present_metrics = [name for name in COMPARED if name in table.column_names]  # an older release had fewer
     means = table.group_by(["system", "question_id"]).aggregate([(name, "mean") for name in present_metrics])

@@ -55,7 +55,7 @@ def corpora() -> list[str]:
 
 @task(map_index_template="{{ task.op_kwargs['corpus'] }}", max_active_tis_per_dag=1)
 def evaluate(corpus: str) -> None:
-    """Run an experiment on a version, and fail where it surely became worse than in earlier reports."""
+    """Run an experiment on a version, and fail if it surely became worse than in earlier reports."""
     from lab.experiment_files import find_experiment
     from lab.run import evaluate_version
     from pipeline.corpus.workspace import open_workspace

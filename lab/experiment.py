@@ -59,7 +59,7 @@ class Hypothesis(Section):
 
 
 class PaperRow(Section):
-    """A row of a paper's table: values in the order of ``columns``; null where the paper has none."""
+    """A row of a paper's table: values in the order of ``columns``; null if the paper has none."""
 
     system: Text = Field(description="The id of our system that does the same, or the paper's name for it.")
     values: list[float | None]
@@ -91,9 +91,9 @@ class Experiment(Section):
     k: int = Field(10, ge=1, le=200, description="Rows that a search returns.")
     searches: list[Name] = Field([], description="Retrieval presets.")
     answers: list[AnswerGrid] = Field([], description="Answer presets with settings.")
-    generators: list[Name] = Field([], description="Models of models that write; none: each preset's own.")
+    generators: list[Name] = Field([], description="Models of the corpus file that write; none: each preset's own.")
     judges: list[Name] = Field(
-        [], max_length=2, description="One or two models of models that grade answers where they pass a test."
+        [], max_length=2, description="One or two models of the corpus file that grade answers if they pass a test."
     )
     judged: list[Text] = Field([], description="Judged metrics; none: all.")
     show_unadmitted: bool = Field(
@@ -142,7 +142,7 @@ class PaperAnswer(AnswerPreset):
     """An answer preset of an experiment; the corpus must have a captioner of kind ``captioner``, or the model that answers."""
 
     corrects_spelling: ClassVar[bool] = False  # papers send the question as it was asked
-    captioner: Literal["ocr_llm", "vlm"] | None = None
+    captioner: Literal["llm", "vlm"] | None = None
     own_descriptions: bool = False
 
 

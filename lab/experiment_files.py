@@ -19,7 +19,7 @@ class NamedExperiment:
 
     @property
     def questions(self) -> str | None:
-        """The path of its own questions; None where it asks the corpus's."""
+        """The path of its own questions; None if it asks the corpus's."""
         return None if self.experiment.questions is None else str(self.folder / self.experiment.questions)
 
     def questions_on(self, corpus: Corpus) -> str | None:

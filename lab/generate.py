@@ -41,7 +41,7 @@ class Generated:
 def generate_questions(
     workspace: Workspace, version: str, kind: Kind, count: int, *, model: str, seed: int = 0, report: Report = silent
 ) -> Generated:
-    """Let a model of ``models`` write ``count`` questions from materials of a kind, chosen by ``seed``, of a version.
+    """Let a model of the corpus file write ``count`` questions from materials of a kind, chosen by ``seed``, of a version.
 
     Replies are kept with the corpus: the same call again costs nothing. The corpus's budget holds. A model that sees pictures is
     shown the figure. Raises ``UserError`` if there is no such model.
@@ -75,7 +75,7 @@ def generate_questions(
 
 
 def generative_model(workspace: Workspace, model: str) -> ModelEntry:
-    """Return the options of a generative model of ``models``; raises ``UserError`` if there is none."""
+    """Return the options of a generative model of the corpus file; raises ``UserError`` if there is none."""
     options = workspace.corpus.models.get(model)
     if options is None or not options.kind.writes:
         model_names = [name for name, model_config in workspace.corpus.models.items() if model_config.kind.writes]

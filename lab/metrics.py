@@ -1,4 +1,4 @@
-"""All metrics, and scores of those that need no judge: one a question, None where a metric is undefined.
+"""All metrics, and scores of those that need no judge: one a question, None if a metric is undefined.
 
 Precision, recall and F1 are of all that was retrieved, each computed for one question and then averaged, as OMG-QA does for
 evidence (PER, RER, F1-ER) and documents (PDR, RDR, F1-DR); the F1 of averages is another number. Where rows were judged,
@@ -22,7 +22,7 @@ Better = Literal["more", "less"]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: ``better`` is None where neither more nor less is better; a ``headline`` is compared in tests and plots."""
+    """A metric: ``better`` is None if neither more nor less is better; a ``headline`` is compared in tests and plots."""
 
     name: str
     title: str
@@ -238,7 +238,7 @@ _OF_ALL: Sequence[tuple[Metric, Scorer]] = (
 
 
 _OF_RETRIEVAL = {"evidence", "citations", "figures in answers"}
-"""Groups of metrics that are undefined where nothing was retrieved: no context, or the right one, decides them."""
+"""Groups of metrics that are undefined if nothing was retrieved: no context, or the right one, decides them."""
 
 
 def _level_metric(level: str, measure: str, title: str) -> Metric:
@@ -287,7 +287,7 @@ def score(gold_outcomes: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score
 
 
 def mean_of_ten(scores: Mapping[str, Sequence[Score]]) -> dict[str, list[Score]]:
-    """Return the mean of OMG-QA's ten metrics by outcome, None where one of them is undefined; {} where one wasn't scored."""
+    """Return the mean of OMG-QA's ten metrics by outcome, None if one of them is undefined; {} if one wasn't scored."""
     if not {*_TEN} <= scores.keys():
         return {}
     rows = zip(*(scores[name] for name in _TEN), strict=True)

@@ -266,7 +266,7 @@ def judged_questions(
 
 
 def settle(candidates: Sequence[Candidate], judgements: Iterable[Judgement]) -> Settled:
-    """Return the grades of rows on which judges agree by their last judgements; models count where no person judged."""
+    """Return the grades of rows on which judges agree by their last judgements; models count if no person judged."""
     by_judge: dict[str, dict[tuple[str, str], int]] = {}
     models, people = set[str](), set[tuple[str, str]]()
     for judgement in judgements:
@@ -293,7 +293,7 @@ def settle(candidates: Sequence[Candidate], judgements: Iterable[Judgement]) -> 
 
 
 def _agreed_corrections(corrections: Iterable[Correction]) -> dict[str, dict[str, str | None]]:
-    """Return question and answer by question id, where all who corrected a question agree."""
+    """Return question and answer by question id, if all who corrected a question agree."""
     last = {(correction.question_id, correction.by): (correction.question, correction.answer) for correction in corrections}
     texts_by_question: dict[str, set[tuple[str, str | None]]] = {}
     for (question_id, _), texts in last.items():

@@ -20,7 +20,7 @@ class Estimate(Frozen):
     high: float | None = None
 
     def __str__(self) -> str:
-        """Return mean, interval and n; a dash where it is undefined."""
+        """Return mean, interval and n; a dash if it is undefined."""
         return DASH if self.mean is None else f"{self.mean:.2f} ({self.low:.2f} to {self.high:.2f}, n {self.n})"
 
 

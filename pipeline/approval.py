@@ -32,7 +32,7 @@ class Approval(NamedTuple):
 
 
 def approval_of(workspace: Workspace, manifest: Manifest) -> Approval | None:
-    """Return the question whether a version goes live; None where gates hold and nothing is left undone."""
+    """Return the question whether a version goes live; None if gates hold and nothing is left undone."""
     refusals = refusals_of(manifest)
     undone = [f"{manifest.work[name]} {words}" for name, words in UNDONE.items() if manifest.work.get(name)]
     if not refusals and not undone:
@@ -64,7 +64,7 @@ def approval_of(workspace: Workspace, manifest: Manifest) -> Approval | None:
 
 
 def plan_approval_of(workspace: Workspace, plan: Plan) -> Approval | None:
-    """Return the question whether a plan is carried out, before anything is spent; None where it is cheap enough."""
+    """Return the question whether a plan is carried out, before anything is spent; None if it is cheap enough."""
     limits, summary = workspace.corpus.budget.approve_above, plan.summary
     money = summary.expected.money
     possible_reasons = [

@@ -50,7 +50,7 @@ class Submission(NamedTuple):
 
 
 def job_of(corpus: str, run_id: str, version: str) -> Submission | None:
-    """Return the job that enriches a version, one a run and version; None where the corpus file names no job server."""
+    """Return the job that enriches a version, one a run and version; None if the corpus file names no job server."""
     workspace = open_workspace(corpus)
     options = workspace.corpus.ray
     if options.jobs is None:
@@ -91,7 +91,7 @@ def _packed_corpus(corpus: Corpus, folder: Path) -> tuple[Corpus, dict[str, byte
 
 
 def run(spec: JobSpec) -> None:
-    """Enrich a version here; raises ``UserError`` where this machine's store, code or models differ from the submitter's."""
+    """Enrich a version here; raises ``UserError`` if this machine's store, code or models differ from the submitter's."""
     workspace = open_corpus(spec.corpus, Path(_SPEC_FILE))
     if workspace.keys.assembled != spec.key:
         raise UserError(

@@ -100,7 +100,7 @@ def refresh(
     """Bring the live version up to date with its source, in this process.
 
     A killed refresh leaves the live version unchanged; the next one continues from finished work. Raises ``UserError``
-    where the source is missing, ``TransientError`` where another run is refreshing, and ``ContractError`` where another
+    if the source is missing, ``TransientError`` if another run is refreshing, and ``ContractError`` if another
     version was published meanwhile.
     """
     run = RefreshRun(workspace, run_id or f"cli-{uuid.uuid4().hex[:12]}", report, tied_to_process=True)
@@ -119,7 +119,7 @@ def _refresh(run: "RefreshRun", options: RunOptions) -> RefreshResult:
     if plan.outcome == "build":
         run.parse(plan.version)
         for stage in ON_A_VERSION:
-            if run.is_in_vain(plan.version):
+            if run.changes_nothing(plan.version):
                 break
             run.work(stage, plan.version)
             if stage is Stage.ASSEMBLE:
@@ -131,10 +131,10 @@ def _refresh(run: "RefreshRun", options: RunOptions) -> RefreshResult:
 class RefreshRun:
     """A refresh, step by step: ``plan``, ``parse``, ``work`` for each of ``ON_A_VERSION``, ``publish``, ``release``.
 
-    After ``assemble``, ``tag`` writes tagged copies in parallel where they are wanted; ``check`` makes those that are
+    After ``assemble``, ``tag`` writes tagged copies in parallel if they are wanted; ``check`` makes those that are
     missing. Each step holds the run's lease, and deletes what it finds damaged, so that the next run makes it again. Steps
     in other processes use the same ``run_id``. ``tied_to_process``: the run ends with this process. A step raises
-    ``TransientError`` while another run holds the lease, and ``UserError`` where it would change a finished version.
+    ``TransientError`` while another run holds the lease, and ``UserError`` if it would change a finished version.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class RefreshRun:
         self._seconds: dict[str, float] = {}
 
     def plan(self, options: RunOptions = _DEFAULTS) -> Plan:
-        """Plan, and store the plan where a version is to be built; a dry run writes nothing but the lease."""
+        """Plan, and store the plan if a version is to be built; a dry run writes nothing but the lease."""
         workspace = self.workspace
         with self._timed(Stage.PLAN), self.holding_lease() as lease:
             if not options.dry_run:
@@ -191,7 +191,7 @@ class RefreshRun:
             return WORK[stage](_with_budget(self.workspace, options), version, self._report)
 
     def tag_shards(self, version: str) -> int:
-        """Return into how many shards the tagged copies of an assembled version are cut; 0 where none are wanted."""
+        """Return into how many shards the tagged copies of an assembled version are cut; 0 if none are wanted."""
         return by_shards.count_shards(self.workspace, version)
 
     def tag(self, version: str, shard: int | None = None, shards: int = 0) -> StageNote:
@@ -208,7 +208,7 @@ class RefreshRun:
                 ]
             )
 
-    def is_in_vain(self, version: str) -> bool:
+    def changes_nothing(self, version: str) -> bool:
         """Return whether every retried document failed again and nothing else changed, so that no version is needed."""
         store = self.workspace.store
         plan = read_plan_summary(store, version)
@@ -227,12 +227,12 @@ class RefreshRun:
         """Publish a version that this run built, or an existing one; return whether it is live now.
 
         Refused versions aren't published, nor is any while the corpus is held, unless a person approved it: that ends the
-        hold. Raises ``ContractError`` where another version was published meanwhile, or the lease was lost.
+        hold. Raises ``ContractError`` if another version was published meanwhile, or the lease was lost.
         """
         workspace, store = self.workspace, self.workspace.store
         with self._timed(Stage.PUBLISH), self.holding_lease() as lease:
             manifest = read_manifest(store, version)
-            if manifest is None and self.is_in_vain(version):
+            if manifest is None and self.changes_nothing(version):
                 plan = read_plan_summary(store, version)
                 sweep(workspace)
                 self._record("unchanged", plan.parent or version)
@@ -258,7 +258,7 @@ class RefreshRun:
             return f"the plan of {version} was {rejection}; nothing was spent"
         return f"{version} was {rejection}; it goes live only by hand"
 
-    def give_way(self, live: str) -> None:
+    def record_superseded(self, live: str) -> None:
         """Record that the run publishes nothing, since an operator made another version live meanwhile."""
         with self.holding_lease():
             self._record("unchanged", live)
@@ -288,7 +288,7 @@ class RefreshRun:
         return True
 
     def result(self, plan: Plan, *, published: bool) -> RefreshResult:
-        """Describe a finished run; a run in vain has the live version. Without any, raises ``ContractError``."""
+        """Describe a finished run; one that changes nothing has the live version. Without any, raises ``ContractError``."""
         store = self.workspace.store
         manifest = read_manifest(store, plan.version)
         notes = read_notes(store, plan.version) if plan.outcome == "build" and manifest is not None else {}
@@ -314,7 +314,7 @@ class RefreshRun:
     def holding_lease(self) -> Iterator[Lease]:
         """Hold the run's lease during a block; inside another such block it is held already. Tasks of a run may enter it at once.
 
-        Raises ``TransientError`` where another run holds it.
+        Raises ``TransientError`` if another run holds it.
         """
         if self._lease is not None:
             with self.workspace.store.remembering(), self._discarding():
@@ -377,7 +377,7 @@ class RefreshRun:
 
 
 def _quarantined(workspace: Workspace, sources: Sequence[str]) -> frozenset[str]:
-    """Return the documents that the last refresh left in quarantine: those of ``sources``, or all where none are named."""
+    """Return the documents that the last refresh left in quarantine: those of ``sources``, or all if none are named."""
     finished = manifests(workspace.store)
     rows = read_ledger(workspace.store, finished[0].version) if finished else []
     # Sources that can't be read have no document id, and are tried each time anyway.

@@ -150,13 +150,13 @@ def run_options() -> "RunOptions":
 
 
 def person() -> str:
-    """Return who started the current run; ``airflow`` where its schedule did."""
+    """Return who started the current run; ``airflow`` if its schedule did."""
     run: Any = get_current_context()["dag_run"]
     return run.triggering_user_name or "airflow"
 
 
 def note_start(run: "RefreshRun") -> None:
-    """Add to the audit log who started the current run and why, where a person did."""
+    """Add to the audit log who started the current run and why, if a person did."""
     from pipeline.records.publication import note_event, readable_pointer
 
     context = get_current_context()

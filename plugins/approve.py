@@ -1,4 +1,4 @@
-"""The tasks that ask a person: ``approve_plan`` before a dear plan is carried out, ``approve`` before a version goes live."""
+"""The tasks that ask a person: ``approve_plan`` before a plan that costs much, ``approve`` before a version goes live."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ class Ask(ApprovalOperator):
         self._corpus_schedule = corpus_schedule
 
     def execute(self, context: Any) -> None:
-        """Ask, and wait for the answer; skip where the task before has no question."""
+        """Ask, and wait for the answer; skip if the task before has no question."""
         if not self.subject or self.subject == "None":  # rendered from a missing result
             raise AirflowSkipException("there is nothing to ask")
         note_question(self._corpus_schedule, context, self.subject, self.hours)

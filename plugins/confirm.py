@@ -39,7 +39,7 @@ class Confirm(BaseOperator):
         context["outlet_events"][self.asset].extra = {"version": version, "counts": manifest.counts.totals()}
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Return source and version as datasets; called by the OpenLineage provider where it is installed.
+        """Return source and version as datasets; called by the OpenLineage provider if it is installed.
 
         It runs in a forked process, where the store's libraries hang: what it needs is read before.
         """

@@ -1,6 +1,6 @@
 """The task ``enrich``, in the Airflow worker or as a job of a Ray cluster.
 
-Where the corpus file names a cluster, the task submits a job and defers to a trigger, which logs the job's output and renews the
+If the corpus file names a cluster, the task submits a job and defers to a trigger, which logs the job's output and renews the
 run's lease until the job ends. A retry finds the running job. Marking the task failed, or clearing it, stops the job.
 """
 

@@ -57,7 +57,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks; ``name`` is None where nobody has to say, ``key`` where none was needed."""
+    """Who asks; ``name`` is None if nobody has to say, ``key`` if none was needed."""
 
     name: str | None = None
     key: Key | None = None
@@ -138,7 +138,7 @@ def _connections(url: str) -> "ConnectionPool":
 class Access:
     """Decides who asks, and what they may.
 
-    ``keys`` is None where none are needed, ``header`` where no proxy names the user in it; it is believed from ``proxies``
+    ``keys`` is None if none are needed, ``header`` if no proxy names the user in it; it is believed from ``proxies``
     alone. Users whom a proxy names see every corpus; one who sends a key too sees what the key may see.
     """
 
@@ -160,7 +160,7 @@ class Access:
         return self._keys is None and self._header is None
 
     def caller(self, scope: Scope) -> Caller:
-        """Return who sends a request; raise ``HTTPException`` 401 for nobody known, 403 where the path isn't for the caller."""
+        """Return who sends a request; raise ``HTTPException`` 401 for nobody known, 403 if the path isn't for the caller."""
         path, headers = scope["path"], Headers(scope=scope)
         if path == METRICS and self._keys is None and self._is_local(scope, headers):
             return Caller()
@@ -224,7 +224,7 @@ class Access:
 
 
 def _key_of(headers: Headers) -> str | None:
-    """Return the key of a request; None where there is none."""
+    """Return the key of a request; None if there is none."""
     bearers, keys = headers.getlist("authorization"), headers.getlist("x-api-key")
     if len(bearers) + len(keys) > 1:
         raise _unknown("there is more than one key; send one, in one header", "invalid_request")
@@ -344,7 +344,7 @@ def caller_of(scope: Scope) -> Caller:
 
 
 def name_of(scope: Scope) -> str | None:
-    """Return the name of who sends a request; None where nobody known does."""
+    """Return the name of who sends a request; None if nobody known does."""
     caller = cast(Caller | None, scope.get("state", {}).get(_CALLER))
     return caller.name if caller else None
 

@@ -211,7 +211,7 @@ class Admission:
 
 
 async def unless_disconnected(request: Request, work: asyncio.Future[Reply], deadline_s: float) -> Reply:
-    """Return the result of work, and cancel it where that takes too long or nobody waits any more.
+    """Return the result of work, and cancel it if that takes too long or nobody waits any more.
 
     Raises:
         ClientGoneError: The client has disconnected.

@@ -184,7 +184,7 @@ class ServiceOptions(BaseModel):
     page_cache_mb: int = MOST_BYTES >> 20
 
     def open(self) -> FastAPI:
-        """Return the service of the corpora; where none is named, of all in the corpora folder but those with a wrong file.
+        """Return the service of the corpora; if none is named, of all in the corpora folder but those with a wrong file.
 
         Raises:
             UserError: An option is wrong, a named corpus file is missing or wrong, or there is no corpus.

@@ -1,7 +1,7 @@
 """Telemetry of requests: one JSON object in the log, a trace span and a request id each, and metrics for Prometheus.
 
 The log has the name of the key, never the key; the template of the route, never the path or its parameters; and the question
-only where the operator wants it. Metrics name routes and corpora, never paths, keys or questions. With several workers,
+only if the operator wants it. Metrics name routes and corpora, never paths, keys or questions. With several workers,
 ``FOLDER`` names a folder in which each keeps its numbers, and any of them returns those of all.
 """
 
@@ -276,7 +276,7 @@ def _exchange(scope: Mapping[str, Any]) -> Exchange | None:
 
 
 def _attributes(scope: Scope, method: str, exchange: Exchange, status: int) -> dict[str, str | int]:
-    """Return the attributes of a span, by OpenTelemetry's names where it has some."""
+    """Return the attributes of a span, by OpenTelemetry's names if it has some."""
     attributes: dict[str, str | int | None] = {
         "http.request.method": method,
         "http.route": exchange.route,

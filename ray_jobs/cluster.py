@@ -26,14 +26,14 @@ _IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 _REACHED_WITHIN_S = 10.0
 
 _REFUSED = "InvalidAuthToken"
-"""In Ray's error message where a cluster refuses a token."""
+"""In Ray's error message if a cluster refuses a token."""
 
 
 @contextlib.contextmanager
 def connected(options: RayOptions) -> Iterator[int]:
     """Yield the number of CPUs of a running Ray; one that was started here is shut down at the end.
 
-    Raises ``UserError`` where Ray isn't installed or the cluster refuses the token, and ``TransientError`` where no cluster
+    Raises ``UserError`` if Ray isn't installed or the cluster refuses the token, and ``TransientError`` if no cluster
     answers at the address, or Ray can't be started or joined.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -86,7 +86,7 @@ def connected(options: RayOptions) -> Iterator[int]:
 
 
 def _check_reachable(address: str) -> None:
-    """Raise where the port of an address doesn't answer: Ray waits for minutes, and may end the process then."""
+    """Raise if the port of an address doesn't answer: Ray waits for minutes, and may end the process then."""
     url = urlsplit(address if "://" in address else f"//{address}")
     if url.hostname and url.port:  # "auto" and "local" have none
         try:
@@ -110,7 +110,7 @@ def token_refused(by: str) -> UserError:
 def actors(gpus: float | Literal["auto"], workers: int | None, default_workers: int) -> tuple[int, float]:
     """Return the number of actors of a model, and the GPUs for each, which an autoscaler may have to start.
 
-    ``auto`` is a GPU for each actor where the cluster has any. Without ``workers`` there are as many as its GPUs hold, at
+    ``auto`` is a GPU for each actor if the cluster has any. Without ``workers`` there are as many as its GPUs hold, at
     least one, or ``default_workers`` without GPUs.
     """
     import ray

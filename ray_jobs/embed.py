@@ -148,10 +148,10 @@ def embed(
     ray: RayOptions,
     usage: Usage,
 ) -> Iterator[list[Outcome[Vector]]]:
-    """Yield the vectors of texts and stored pictures, a batch at a time; nothing where the corpus has no such space.
+    """Yield the vectors of texts and stored pictures, a batch at a time; nothing if the corpus has no such space.
 
-    ``usage`` collects what calls of an endpoint used, failed ones included. Raises ``ContractError`` where vectors differ
-    from the model's card, and ``TransientError`` where a stored picture is damaged.
+    ``usage`` collects what calls of an endpoint used, failed ones included. Raises ``ContractError`` if vectors differ
+    from the model's card, and ``TransientError`` if a stored picture is damaged.
     """
     model, entry = space.model(embedders), space.entry(embedders)
     if model is None:

@@ -131,8 +131,8 @@ def ordered_pool(
 ) -> Iterator[Run]:
     """Yield a function that runs batches, and yields the values that aren't None in the order of the rows; ids are unique.
 
-    Actors, one for each CPU, stay for all calls. For few ``documents``, or where Ray would have one CPU of this machine
-    alone, a single one is made in this process, without Ray. Raises ``TransientError`` where a row failed; else as
+    Actors, one for each CPU, stay for all calls. For few ``documents``, or if Ray would have one CPU of this machine
+    alone, a single one is made in this process, without Ray. Raises ``TransientError`` if a row failed; else as
     ``run_pool`` does.
     """
     if documents <= FEW_DOCUMENTS or (ray.address is None and (ray.num_cpus or os.cpu_count() or 1) == 1):
@@ -208,7 +208,7 @@ class _NoMemory:
 
 @dataclass(frozen=True)
 class _Died:
-    """Result of a batch whose actor died; ``begun`` is False where it was only queued."""
+    """Result of a batch whose actor died; ``begun`` is False if it was only queued."""
 
     begun: bool
 
@@ -364,7 +364,7 @@ class _Pool:
             self._end(self._workers.pop())
 
     def _check_room(self) -> None:
-        """Raise where this machine is too small; a cluster, which may add a node, only gets a warning."""
+        """Raise if this machine is too small; a cluster, which may add a node, only gets a warning."""
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         if not any(all(node.get(name, 0) >= count for name, count in self._resources.items()) for node in nodes):
             if is_this_machine():

@@ -38,7 +38,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobState:
-    """State of a job; ``exit_code`` is None where its process was ended, ``message`` is Ray's."""
+    """State of a job; ``exit_code`` is None if its process was ended, ``message`` is Ray's."""
 
     status: str
     exit_code: int | None
@@ -51,7 +51,7 @@ class JobState:
 
 
 class JobServer:
-    """The job server of a Ray cluster; each call raises ``TransientError`` where it doesn't answer."""
+    """The job server of a Ray cluster; each call raises ``TransientError`` if it doesn't answer."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -81,7 +81,7 @@ class JobServer:
         raise AssertionError
 
     def _submit(self, job_id: str, job: Job) -> bool:
-        """Submit a job; return False where another caller was faster."""
+        """Submit a job; return False if another caller was faster."""
         with tempfile.TemporaryDirectory() as folder:
             for name, data in job.files.items():
                 file = Path(folder) / name
@@ -102,7 +102,7 @@ class JobServer:
         return True
 
     def state_of(self, job_id: str) -> JobState | None:
-        """Return the state of a job; None where it doesn't exist."""
+        """Return the state of a job; None if it doesn't exist."""
         try:
             job_info = self._call(lambda: self._client.get_job_info(job_id))
         except TransientError as error:

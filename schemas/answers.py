@@ -98,7 +98,7 @@ class Citation(Frozen):
     title: str = ""
     source: str
     page: int
-    label: str | None = Field(None, description="What is printed on the page, such as iv; null where that is its number.")
+    label: str | None = Field(None, description="What is printed on the page, such as iv; null if that is its number.")
     bbox: tuple[float, float, float, float]
     doc_id: str
     section_path: list[str]
@@ -188,7 +188,7 @@ class Round(Frozen):
     query: str
     evidence_ids: list[str]
     new: int = Field(description="Rows that no earlier round had found.")
-    sufficient: bool | None = Field(None, description="null where no model judged.")
+    sufficient: bool | None = Field(None, description="null if no model judged.")
     missing: str = Field("", description="What the judge misses.")
     seconds: float = 0.0
     spent: Spent = Field(Spent(), description="What generative models used; money by the prices in the corpus file.")
@@ -230,7 +230,7 @@ class AnswerResult(Frozen):
     counts: AnswerCounts = AnswerCounts()
     rounds: list[Round] = Field([])
     spent: Spent = Field(Spent(), description="What generative models used; money by the prices in the corpus file.")
-    trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")
+    trace: list[TraceStep] | None = Field(None, description="What each step did, if the request asks for it.")
 
 
 class AnswerStarted(Frozen):

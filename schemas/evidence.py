@@ -94,12 +94,12 @@ class VersionRows:
 
     @property
     def first(self) -> str | None:
-        """The first document; None where there are no rows."""
+        """The first document; None if there are no rows."""
         return min(self._at(0), default=None)
 
     @property
     def last(self) -> str | None:
-        """The last document; None where there are no rows."""
+        """The last document; None if there are no rows."""
         return max(self._at(-1), default=None)
 
     def _at(self, row: int) -> list[str]:
@@ -142,7 +142,7 @@ class CitedRegion(Frozen):
     page: int
     bbox: tuple[float, float, float, float]
     label: str | None = Field(
-        None, description="What is printed on the page, or what the PDF calls it: iv; null where that is its number."
+        None, description="What is printed on the page, or what the PDF calls it: iv; null if that is its number."
     )
 
     @property
@@ -155,7 +155,7 @@ class CitedFigure(Frozen):
     """A figure of a hit at its placement, which may be pages away from the text."""
 
     figure_id: str
-    number: str = Field(description="The number of its tag, as tagged_text has it where the figure stands there.")
+    number: str = Field(description="The number of its tag, as tagged_text has it if the figure stands there.")
     caption: str
     page: int
     bbox: tuple[float, float, float, float]
@@ -202,7 +202,7 @@ class Hit(Frozen):
     tagged_pdf: HasTaggedPdf = False
     date: str | None = Field(None, description="The day in the PDF: when it was changed last, or else made.")
     doc_type: str | None = Field(
-        None, description="The document's type, as doc_types of the corpus file names it; null where none fits."
+        None, description="The document's type, as doc_types of the corpus file names it; null if none fits."
     )
     highlights: list[Span] = Field(
         [],
@@ -210,9 +210,9 @@ class Hit(Frozen):
         "request has highlight false.",
     )
     nearest_sentence: Span | None = Field(
-        None, description="The sentence of text that is nearest in meaning, where the request has highlight; [start, end)."
+        None, description="The sentence of text that is nearest in meaning, if the request has highlight; [start, end)."
     )
-    more: int = Field(0, description="Where the request groups: further hits of the same page or document.")
+    more: int = Field(0, description="If the request groups: further hits of the same page or document.")
     links: Links = Field({})
 
     @property
@@ -250,7 +250,7 @@ class SearchResult(Frozen):
     more: bool = Field(
         False, description="Whether a greater offset returns further hits; false at 200, where hits end in any case."
     )
-    trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")
+    trace: list[TraceStep] | None = Field(None, description="What each step did, if the request asks for it.")
 
 
 class SimilarFigures(Frozen):
@@ -259,6 +259,6 @@ class SimilarFigures(Frozen):
     version: str
     figure_id: str
     space: str = Field(
-        description="Whose vectors were compared: those of pictures, or, where the version has none, of what is said of figures."
+        description="Whose vectors were compared: those of pictures, or, if the version has none, of what is said of figures."
     )
     hits: list[Hit]

@@ -215,7 +215,7 @@ class Filters(Frozen):
     ] = Field(
         [],
         max_length=len(Modality),
-        description="text, table, figure, page. Rows of pages repeat what others say: where none is named, modes that look "
+        description="text, table, figure, page. Rows of pages repeat what others say: if none is named, modes that look "
         "at words leave them out.",
     )
     has_figure: Annotated[

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GateResult(Frozen):
-    """A gate's verdict, with its value and the bound that decided; None where none did."""
+    """A gate's verdict, with its value and the bound that decided; None if none did."""
 
     gate: str
     passed: bool
@@ -253,7 +253,7 @@ def gate_of(name: str) -> Gate | None:
 
 
 def judge_again(result: GateResult, bounds: Bounds) -> GateResult:
-    """Judge a refusal by its value where its bound changed since. What passed stays passed, and what no bound decides stays."""
+    """Judge a refusal by its value if its bound changed since. What passed stays passed, and what no bound decides stays."""
     gate = gate_of(result.gate)
     if gate is None or result.passed or result.bound in (None, bounds.of(gate)):
         return result

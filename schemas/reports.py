@@ -30,7 +30,7 @@ class DocumentSummary(Frozen):
     title: str = ""
     size: int = Field(0, description="Bytes of the PDF.")
     date: str | None = Field(None, description="The day in the PDF: when it was changed last, or else made.")
-    language: str | None = Field(None, description="In ISO 639-1, else 639-3; null where it is not known.")
+    language: str | None = Field(None, description="In ISO 639-1, else 639-3; null if it is not known.")
     rows: int = 0
     tables: int = 0
     figures: int = 0
@@ -67,7 +67,7 @@ class CorpusOverview(Frozen):
 
 Item = TypeVar("Item")
 
-Label = Annotated[str | None, Field(description="What is printed on the page, where that is not its number.")]
+Label = Annotated[str | None, Field(description="What is printed on the page, if that is not its number.")]
 BoundingBox = tuple[float, float, float, float]
 
 
@@ -98,7 +98,7 @@ class OutlineSection(Frozen):
     path: list[str] = Field(description="Titles from the top, as filters.sections of a search takes them, joined by ' > '.")
     title: str
     level: int = Field(description="From 1.")
-    page: int | None = Field(description="Page of its first row; null where only its sections have any.")
+    page: int | None = Field(description="Page of its first row; null if only its sections have any.")
     label: Label = None
     rows: int = Field(description="Rows directly in it.")
     links: Links = Field({})
@@ -269,7 +269,7 @@ class InspectedHeading(Frozen):
 class InspectedPage(Frozen):
     """A page: its tagged text in reading order, its figures, its furniture, and the tables and sections that begin on it.
 
-    ``label`` is what is printed on the page, or what the PDF calls it; null where that is its number.
+    ``label`` is what is printed on the page, or what the PDF calls it; null if that is its number.
     """
 
     page: int
@@ -418,7 +418,7 @@ class ForgetResult(Frozen):
 
 
 class MirrorResult(Frozen):
-    """A version copied to another corpus, where it doesn't go live by that."""
+    """A version copied to another corpus, if it doesn't go live by that."""
 
     corpus: str
     version: str

@@ -34,7 +34,7 @@ class _Step(_Part):
 
     @property
     def models(self) -> list[str]:
-        """The names among ``models`` that it uses."""
+        """The names of the corpus file's models that it uses."""
         return self._named("model")
 
     @property
@@ -115,7 +115,7 @@ class Sections(_Retriever):
 
     runs_in_thread = False
     by: Literal["sections"]
-    model: Name = Field("llm", description="One of models.")
+    model: Name = Field("llm", description="A model of the corpus file.")
     order: Literal["sections", "nearness"] = Field(
         "sections", description="How its rows are ranked: section after section as they were picked, or by meaning."
     )
@@ -139,13 +139,13 @@ Retriever = Annotated[Words | Vectors | Sections | Places, Field(discriminator="
 class Describe(_Step):
     """Add a vision-language model's description of the query picture to the words."""
 
-    model: Name = Field("vlm", description="One of models, which sees pictures.")
+    model: Name = Field("vlm", description="A model of the corpus file, which sees pictures.")
 
 
 class Rewrite(_Step):
     """Have a generative model rephrase the question in the words of documents."""
 
-    model: Name = Field("llm", description="One of models.")
+    model: Name = Field("llm", description="A model of the corpus file.")
 
 
 class ChangedDocumentStep(_Part):
@@ -153,7 +153,9 @@ class ChangedDocumentStep(_Part):
 
     by: Retriever | None = Field(None, description="What ranks rows; required if the preset has no such step.")
     k: Rows = Field(3, description="Documents kept.")
-    reranked_by: Name | None = Field(None, description="One of models that orders the documents again, by their titles.")
+    reranked_by: Name | None = Field(
+        None, description="A model of the corpus file that orders the documents again, by their titles."
+    )
 
 
 class DocumentStep(ChangedDocumentStep, _Step):
@@ -196,7 +198,7 @@ class Judged(_Step):
     """Have a generative model order the best candidates."""
 
     by: Literal["llm"]
-    model: Name = Field("llm", description="One of models.")
+    model: Name = Field("llm", description="A model of the corpus file.")
     pool: Rows = Field(20, description="Candidates that it is shown; the others keep their order behind them.")
 
 
@@ -204,7 +206,7 @@ class Seen(_Step):
     """Have a vision-language model order the best candidates; it sees the pictures of figures and pages."""
 
     by: Literal["vlm"]
-    model: Name = Field("vlm", description="One of models, which sees pictures.")
+    model: Name = Field("vlm", description="A model of the corpus file, which sees pictures.")
     pool: Annotated[int, Field(ge=1, le=MOST_SEEN)] = Field(
         8, description="Candidates that it is shown; the others keep their order behind them."
     )
@@ -214,7 +216,7 @@ class Scored(_Step):
     """Rerank candidates by a cross-encoder or by late interaction."""
 
     by: Literal["cross_encoder", "late"]
-    model: Name | None = Field(None, description="One of models; none: that of the kind's name.")
+    model: Name | None = Field(None, description="A model of the corpus file; none: that of the kind's name.")
     pool: Rows = Field(50, description="Candidates that are reranked; the others keep their order behind them.")
 
     @property
@@ -292,7 +294,7 @@ class Steps(_Part):
 
     @property
     def models(self) -> list[str]:
-        """The names among ``models`` that the plan needs, each once."""
+        """The names of the corpus file's models that the plan needs, each once."""
         return list(dict.fromkeys(name for step in self._in_order for name in step.models))
 
     @property

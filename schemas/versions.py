@@ -148,7 +148,7 @@ class GpuWork(Frozen):
     items: int = Field(description="An estimate.")
     subjects: str = Field(description="figures, pages, pictures or texts.")
     minutes: float | None = Field(
-        description="Of one chip; null where no model of its family, size and precision was measured."
+        description="Of one chip; null if no model of its family, size and precision was measured."
     )
     chip: str
     date: str = Field(description="When the chip was measured.")
@@ -259,12 +259,12 @@ class AuditEvent(Frozen):
     reason: str | None = None
     run_id: str | None = Field(None, description="The refresh; null for an operator.")
     from_version: str | None = Field(description="Live before; null: none, or unknown.")
-    to_version: str = Field(description="Live after; '' where nothing was, when documents were deleted.")
+    to_version: str = Field(description="Live after; '' if nothing was, when documents were deleted.")
     documents: list[str] = Field([], exclude_if=lambda found: not found, description="Digests of deleted documents.")
     about: str | None = Field(
         None,
         exclude_if=lambda found: found is None,
-        description="The rejected version, or the change of rights, where nothing was moved.",
+        description="The rejected version, or the change of rights, if nothing was moved.",
     )
 
     @property
@@ -427,7 +427,7 @@ class Manifest(Frozen):
     sizes: dict[str, int] = Field({}, description="Bytes of its sources and of its rows.")
     ledger: str = Field("", description="SHA-256 of its ledger, which names every input.")
     inventory: str = Field(
-        "", description="SHA-256 of its inventory, which lists every object that it needs; '' where none was kept."
+        "", description="SHA-256 of its inventory, which lists every object that it needs; '' if none was kept."
     )
 
     @model_validator(mode="before")

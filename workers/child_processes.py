@@ -122,7 +122,7 @@ def run_all(
 
 
 def start(function: Work[Task, Result], task: Task, limits: ParseOptions) -> RunningTask[Task]:
-    """Run a task in a child process, whose result ``poll`` returns; raises ``UserError`` where this process is daemonic."""
+    """Run a task in a child process, whose result ``poll`` returns; raises ``UserError`` if this process is daemonic."""
     if multiprocessing.current_process().daemon:
         raise UserError(
             "PDFs are read in child processes, which a daemonic process may not have; on Celery workers, set [celery] pool = solo"

@@ -67,7 +67,7 @@ class Drawing:
     """A page to draw, of a stored PDF, or of one in a source.
 
     ``page`` counts from 1; boxes are in points, origin at the top left of the unrotated page; marks are drawn over the
-    page. Where there is a ``digest``, ``store_address`` and ``name`` are those of a source, whose PDF must still have that
+    page. If there is a ``digest``, ``store_address`` and ``name`` are those of a source, whose PDF must still have that
     digest.
     """
 
@@ -146,7 +146,7 @@ class PageDrawer:
     def draw(self, drawing: Drawing) -> "Future[bytes]":
         """Return the future PNG of a page, to be cancelled when the caller leaves, or raise ``TransientError``: too many wait.
 
-        The future raises ``NotFoundError`` if there is no such page, ``BadInputError`` where it can't be drawn within its
+        The future raises ``NotFoundError`` if there is no such page, ``BadInputError`` if it can't be drawn within its
         limits, and ``TransientError`` if the store doesn't answer.
         """
         future: Future[bytes] = Future()

@@ -99,7 +99,7 @@ def _read(task: _Task) -> bytes:
     try:
         data = task.source.read(task.job.source)
     except FileNotFoundError as error:
-        message = "it went away while the refresh ran; the next refresh takes it up, where it is back"
+        message = "it went away while the refresh ran; the next refresh takes it up, if it is back"
         raise BadInputError(message, FailureCode.SOURCE_CHANGED) from error
     if sha256(data) != task.job.doc_id:
         raise BadInputError("it changed while the refresh ran; the next refresh takes it up", FailureCode.SOURCE_CHANGED)

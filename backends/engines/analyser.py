@@ -64,7 +64,7 @@ _ACCENTS = regex.compile(
 
 
 def terms(text: str, language: str | None) -> str:
-    """Return the terms of a text, separated by spaces; words are not stemmed where the language is None."""
+    """Return the terms of a text, separated by spaces; words are not stemmed if the language is None."""
     terms_by_run = _terms_of(language)
     return " ".join([terms_by_run[run] for run in text.split()])
 
@@ -254,7 +254,7 @@ def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
         return any(part.endswith(link) and is_part(part.removesuffix(link)) for link in links)
 
     def cut(word: str) -> tuple[str, ...]:
-        """Return the fewest parts of a word; () where it has fewer than two."""
+        """Return the fewest parts of a word; () if it has fewer than two."""
         # The word is read from its end: ``best`` has the fewest parts of what begins at each letter.
         best: dict[int, tuple[str, ...]] = {len(word): ()}
         for start in range(len(word) - SHORTEST_PART, -1, -1):

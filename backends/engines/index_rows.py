@@ -96,7 +96,7 @@ def lacked(columns: Collection[str]) -> dict[str, None]:
 
 
 def check_filters(filters: Filters, columns: Callable[[], Collection[str]]) -> None:
-    """Raise where a collection with these columns can't apply filters.
+    """Raise if a collection with these columns can't apply filters.
 
     Raises:
         ContractError: There are globs, page ranges or phrases, which engines don't support.
@@ -113,7 +113,7 @@ def check_filters(filters: Filters, columns: Callable[[], Collection[str]]) -> N
 
 
 def check_columns(schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str]) -> None:
-    """Raise ``ContractError`` where a schema lacks a field or vector column of the index."""
+    """Raise ``ContractError`` if a schema lacks a field or vector column of the index."""
     for field in fields:
         if field not in schema.names:
             raise ContractError(f"rows of an index need a column {field}")
@@ -123,7 +123,7 @@ def check_columns(schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequ
 
 
 def dimension_of(schema: pa.Schema, space: str) -> int | None:
-    """Return the length of a space's vectors; None where the schema has none."""
+    """Return the length of a space's vectors; None if the schema has none."""
     if f"vector_{space}" not in schema.names:
         return None
     kind = schema.field(f"vector_{space}").type

@@ -200,7 +200,7 @@ class LanceIndex:
             table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
 
     def count(self, doc_ids: Collection[str] | None = None) -> int:
-        """Return the number of rows, of some documents where these are given."""
+        """Return the number of rows, of some documents if these are given."""
         with self._reading():
             return self._reader().count(None if doc_ids is None else f"doc_id IN ({listed(sorted(doc_ids))})")
 
@@ -332,7 +332,7 @@ class LanceIndex:
             if self._is_remote and "not found" not in str(error).lower():
                 corpus = self._corpus
                 raise TransientError(
-                    f"the index at {self._uri} can't be read ({_first_line(error)}); try again, and where that doesn't help: "
+                    f"the index at {self._uri} can't be read ({_first_line(error)}); try again, and if that doesn't help: "
                     f"inset doctor {corpus} --deep, then inset refresh {corpus}"
                 ) from error
             raise self._damaged(f"is damaged ({_first_line(error)})") from error
@@ -406,7 +406,7 @@ def _table_schema(schema: pa.Schema, fields: Sequence[str]) -> pa.Schema:
 
 
 def _link(file: str, target: str) -> None:
-    """Hard-link a file, or copy it where the file system has no links."""
+    """Hard-link a file, or copy it if the file system has no links."""
     try:
         os.link(file, target)
     except OSError:

@@ -113,7 +113,7 @@ class WeaviateIndex:
             self._server.client().collections.create_from_dict(configuration)
 
     def derive(self, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
-        """Delete rows of the same collection; return False where the earlier one is another, or has another schema."""
+        """Delete rows of the same collection; return False if the earlier one is another, or has another schema."""
         if not isinstance(earlier, WeaviateIndex) or earlier.collection != self.collection:
             return False
         spaces = {name.removeprefix("vector_") for name in schema.names if name.startswith("vector_")}
@@ -160,7 +160,7 @@ class WeaviateIndex:
             time.sleep(_POLL_S)
 
     def count(self, doc_ids: Collection[str] | None = None) -> int:
-        """Return the number of rows, of some documents where these are given."""
+        """Return the number of rows, of some documents if these are given."""
         if doc_ids is None:
             return self._count(None)
         return sum(self._count(_of_documents(names)) for names in batched(sorted(doc_ids), _IDS_A_QUERY))
@@ -221,7 +221,7 @@ class WeaviateIndex:
 
     @contextlib.contextmanager
     def _querying(self) -> Iterator[None]:
-        """Query the server; raise ``DamagedError`` where it refused because the collection is missing."""
+        """Query the server; raise ``DamagedError`` if it refused because the collection is missing."""
         try:
             if time.monotonic() - self._answered > _TRUSTED_S:
                 self._server.check_reachable()

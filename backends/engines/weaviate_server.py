@@ -55,7 +55,7 @@ class WeaviateServer:
             return str(self.client().get_meta()["version"])
 
     def check_reachable(self) -> None:
-        """Raise ``TransientError`` where the gRPC port doesn't answer, for which the client would wait more than a minute."""
+        """Raise ``TransientError`` if the gRPC port doesn't answer, for which the client would wait more than a minute."""
         try:
             socket.create_connection((urlsplit(self.url).hostname or "", self.grpc_port), _REACHED_WITHIN_S).close()
         except OSError as error:
@@ -69,7 +69,7 @@ class WeaviateServer:
             client.close()
 
     def alias(self, name: str) -> str | None:
-        """Return the collection of an alias; None where it doesn't exist."""
+        """Return the collection of an alias; None if it doesn't exist."""
         with self.translated_errors():
             response = self.client().alias.get(alias_name=name)
         return None if response is None else str(response.collection)

@@ -39,7 +39,7 @@ THREADS = 8
 
 
 def model(model_name: ModelName) -> Model[PictureEmbedder | PairEmbedder]:
-    """Return an open_clip model, unloaded; one of combined vectors where the settings say how."""
+    """Return an open_clip model, unloaded; one of combined vectors if the settings say how."""
     check_extra(f"{model_name.option}: {model_name.name!r}", "torch", "open_clip")
     if model_name.setting(COMBINE) is None:
         return Model(card=lambda: clip_card(model_name), load=lambda batch: Clip(model_name, batch))

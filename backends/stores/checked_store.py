@@ -39,7 +39,7 @@ class _Memory:
         self._bytes = 0
 
     def add(self, name: str, data: bytes | None) -> None:
-        """Remember an object, in place of the oldest ones where there are too many bytes."""
+        """Remember an object, in place of the oldest ones if there are too many bytes."""
         self.drop(name)
         if _REMEMBERED.fullmatch(name) is not None and len(data or b"") <= _MOST_BYTES_OF_ONE:
             self.objects[name] = data
@@ -143,7 +143,7 @@ class CheckedStore(ObjectStore):
         return True
 
     def _verified(self, name: str, stored: bytes) -> bytes:
-        """Return stored bytes without their checksum; raises ``DamagedError`` where they changed."""
+        """Return stored bytes without their checksum; raises ``DamagedError`` if they changed."""
         try:
             return unsealed(name, stored)
         except ValueError as error:

@@ -68,7 +68,7 @@ class FolderStore(CheckedStore):
             return self._remembered(name) is not None or self._path(name).is_file()
 
     def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Yield names and sizes of all files below a folder; raises ``UserError`` where one below can't be read."""
+        """Yield names and sizes of all files below a folder; raises ``UserError`` if one below can't be read."""
         for name, entry in self._walk(prefix):
             if not entry.name.startswith(_PARTIAL):
                 try:

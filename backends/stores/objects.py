@@ -48,7 +48,7 @@ def is_remote(store: ObjectStore) -> bool:
 
 
 def existing(store: ObjectStore, folder: str, names: Collection[str]) -> set[str]:
-    """Return which objects of a folder exist, by looking up each, or in S3 by a listing where that takes fewer requests."""
+    """Return which objects of a folder exist, by looking up each, or in S3 by a listing if that takes fewer requests."""
     if is_remote(store) and names:
         requested, existing_names = set(names), set()
         for number, (name, _) in enumerate(store.listing(folder)):
@@ -63,7 +63,7 @@ def existing(store: ObjectStore, folder: str, names: Collection[str]) -> set[str
 
 
 def attempt(read: Callable[[], Found]) -> tuple[Found | None, DamagedError | None]:
-    """Return what is read, or the error where it is missing or damaged."""
+    """Return what is read, or the error if it is missing or damaged."""
     try:
         return read(), None
     except DamagedError as error:
@@ -71,7 +71,7 @@ def attempt(read: Callable[[], Found]) -> tuple[Found | None, DamagedError | Non
 
 
 def unless_damaged(read: Callable[[], Found]) -> Found | None:
-    """Return what is read; None where it is missing or damaged, since a refresh makes it again."""
+    """Return what is read; None if it is missing or damaged, since a refresh makes it again."""
     return attempt(read)[0]
 
 
@@ -83,7 +83,7 @@ def check_object(store: ObjectStore, name: str) -> None:
 
 
 def read_model(store: ObjectStore, name: str, model: type[Model]) -> Model:
-    """Return a stored JSON object, or raise ``MissingError``, or ``DamagedError`` where it can't be decoded."""
+    """Return a stored JSON object, or raise ``MissingError``, or ``DamagedError`` if it can't be decoded."""
     data = store.get(name)
     with reading(store, name):
         return model.model_validate_json(data)
@@ -147,7 +147,7 @@ def sealed(name: str, data: bytes) -> bytes:
 
 
 def unsealed(name: str, data: bytes) -> bytes:
-    """Check an object and return what ``sealed`` was given; raises ``ValueError`` where the bytes changed, and says how."""
+    """Check an object and return what ``sealed`` was given; raises ``ValueError`` if the bytes changed, and says how."""
     if not data and is_checked(name):
         raise ValueError("is empty")
     if match := _NAMED.fullmatch(name):
@@ -162,7 +162,7 @@ def unsealed(name: str, data: bytes) -> bytes:
 
 
 def check_content(name: str, data: bytes) -> None:
-    """Raise ``ValueError`` where pages of a Parquet file aren't what was written, which only reading shows."""
+    """Raise ``ValueError`` if pages of a Parquet file aren't what was written, which only reading shows."""
     if name.endswith(".parquet"):
         from_parquet(data)
 

@@ -99,7 +99,7 @@ class Airflow:
         return file.read_text()
 
     def _migrate(self) -> None:
-        """Migrate the database to the installed Airflow; recreate it where an earlier migration was interrupted."""
+        """Migrate the database to the installed Airflow; recreate it if an earlier migration was interrupted."""
         migration_mark = HOME / "migrated"
         installed = installed_version("apache-airflow-core")
         if migration_mark.is_file() and migration_mark.read_text() == installed:
@@ -145,7 +145,7 @@ class Airflow:
         self.token = str(fetch(f"{self.address}/auth/token", body=login)["access_token"])
 
     def call(self, path: str, *, body: Any = None, method: str | None = None) -> Any:
-        """Call the REST API, again where it answers a server error: SQLite is locked for seconds while tasks start."""
+        """Call the REST API, again if it answers a server error: SQLite is locked for seconds while tasks start."""
         replies: list[Any] = []
 
         def answered() -> bool:
@@ -188,7 +188,7 @@ class Airflow:
         return bool(parsed) and _epoch_seconds(parsed) > self.started
 
     def refresh(self) -> str:
-        """Start a run of the DAG, or take the scheduled one where it is due; return its id."""
+        """Start a run of the DAG, or take the scheduled one if it is due; return its id."""
         runs = f"dags/{DAG}/dagRuns"
         for run in self._active():
             if run["start_date"] and _epoch_seconds(run["start_date"]) < self.started:
@@ -211,7 +211,7 @@ class Airflow:
         return any(run["start_date"] and _epoch_seconds(run["start_date"]) < self.started for run in self._active())
 
     def log(self, run_id: str, task: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the log of a task; [] where it can't be read now."""
+        """Return the log of a task; [] if it can't be read now."""
         path = f"{_run_path(run_id)}/taskInstances/{task['task_id']}/logs/{max(1, task['try_number'])}"
         try:
             content = self._call_once(f"{path}?map_index={task['map_index']}&full_content=true")["content"]

@@ -71,7 +71,7 @@ class Children:
         self.running.append(Child(name, process, log))
 
     def check(self) -> None:
-        """Raise ``DemoError`` where a process has ended."""
+        """Raise ``DemoError`` if a process has ended."""
         for child in self.running:
             if child.process.poll() is not None:
                 status = child.process.returncode

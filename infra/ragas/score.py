@@ -82,7 +82,7 @@ async def _scores(rows: list[dict[str, Any]], questions_by_id: dict[str, dict[st
                     value = float(
                         (await getattr(collections, kind)(llm=llm).ascore(**{need: inputs[need] for need in needs})).value
                     )
-                    # RAGAS gives nan where no reply fits, and passes on nonsense such as 2.
+                    # RAGAS gives nan if no reply fits, and passes on nonsense such as 2.
                     scores[name] = value if 0 <= value <= 1 else None
                 except Exception as error:  # noqa: BLE001  a reply that doesn't fit, or a call that failed
                     sys.stderr.write(f"{row['question_id']}: {name}: {' '.join(str(error).split())[:200]}\n")

@@ -1,1 +1,1 @@
-"""Commands of the lab, which ``inset`` has where the lab is installed."""
+"""Commands of the lab, which ``inset`` has if the lab is installed."""

@@ -82,7 +82,7 @@ def generate(
         ),
     ] = "figures,contents,tables",
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=10_000, help="Questions of each kind.")] = 20,
-    model: Annotated[str, typer.Option(help="A generative model of models.")] = "llm",
+    model: Annotated[str, typer.Option(help="A generative model of the corpus file.")] = "llm",
     version: Annotated[str, typer.Option(help="A version, or live, previous, latest.")] = "live",
     seed: Annotated[int, typer.Option(help="Chooses documents and rows.")] = 0,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("generated.jsonl"),
@@ -183,7 +183,7 @@ def judge(
     by: Annotated[str | None, typer.Option(metavar="NAME", help="Your name: letters, digits, - and _.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Have a model of models judge instead; its judgements are marked."),
+        typer.Option(metavar="NAME", help="Have a model of the corpus file judge instead; its judgements are marked."),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8751,
 ) -> None:

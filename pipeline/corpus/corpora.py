@@ -39,7 +39,7 @@ def corpora_folder() -> Path:
 
 
 def corpus_files() -> list[Path]:
-    """Return every ``.yaml`` entry of the folder, sorted; [] where there is no folder.
+    """Return every ``.yaml`` entry of the folder, sorted; [] if there is no folder.
 
     Raises:
         UserError: The folder can't be read.

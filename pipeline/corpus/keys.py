@@ -34,7 +34,7 @@ class Keys:
 
     Bounds of gates shape none: a finished version is judged again.
 
-    ``drawn`` is None where pages have no rows.
+    ``drawn`` is None if pages have no rows.
     """
 
     parse: str
@@ -122,7 +122,7 @@ def _experiment(corpus: Corpus) -> dict[str, object]:
 
 
 def questions_digest(path: str | None) -> str | None:
-    """Digest the golden questions; None where there are none.
+    """Digest the golden questions; None if there are none.
 
     Raises:
         UserError: The file is missing.

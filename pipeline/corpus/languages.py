@@ -19,12 +19,12 @@ SAMPLED = 20
 
 
 def known_languages(workspace: Workspace) -> frozenset[str] | None:
-    """Return the languages that the corpus's text model knows; None where that is unknown."""
+    """Return the languages that the corpus's text model knows; None if that is unknown."""
     return TEXT_EMBEDDERS.find(workspace.corpus.embedding_models.text_model).languages
 
 
 def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
-    """Return advice in one line where the text model doesn't know the languages of a fifth of a version or more; else None."""
+    """Return advice in one line if the text model doesn't know the languages of a fifth of a version or more; else None."""
     model_languages = known_languages(workspace)
     if model_languages is None:
         return None
@@ -47,7 +47,7 @@ def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
 def text_model_for(source: str) -> str:
     """Return the text model for the languages of a source: that for English, unless a fifth of a sample or more is in others.
 
-    Where nothing can be read, such as a source that isn't there yet or is on S3, it is the one for English.
+    If nothing can be read, such as a source that isn't there yet or is on S3, it is the one for English.
     """
     if "://" in source:
         return MINILM

@@ -22,7 +22,7 @@ class MetricGates(Protocol):
         """Return what a judgement depends on."""
 
     def check(self, workspace: "Workspace") -> None:
-        """Raise ``UserError`` where gates name a system or a metric that there isn't, or there are no questions."""
+        """Raise ``UserError`` if gates name a system or a metric that there isn't, or there are no questions."""
 
     def judge(self, workspace: "Workspace", version: str, report: Report) -> list[GateResult]:
         """Return the results of the gates for a version."""

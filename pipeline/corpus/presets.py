@@ -46,7 +46,7 @@ def stamps_of(folder: str, setting: str) -> tuple[Stamp, ...]:
 
 
 def preset_of(options: RetrievalOptions, name: str) -> Preset:
-    """Return a preset; a packaged one even where the folder is broken.
+    """Return a preset; a packaged one even if the folder is broken.
 
     Raises:
         RequestError: There is none of that name.

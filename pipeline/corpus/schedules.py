@@ -30,15 +30,15 @@ class CorpusSchedule:
     """A corpus file as a scheduler sees it.
 
     Attributes:
-        name: Unique in the folder; derived from the file's name where the file is broken.
+        name: Unique in the folder; derived from the file's name if the file is broken.
         file: The corpus file.
         schedule: Cron expression or preset.
         source: The corpus's source.
-        store: Address of the corpus's own store; of a broken file as far as it can be read, "" where it can't.
+        store: Address of the corpus's own store; of a broken file as far as it can be read, "" if it can't.
         operations: The section of the corpus file.
         tagged: Whether each version has tagged copies of its PDFs.
         has_access: Whether it says who may read which document.
-        problem: Why the corpus can't be refreshed, a line per mistake; "" where it can.
+        problem: Why the corpus can't be refreshed, a line per mistake; "" if it can.
     """
 
     name: str
@@ -103,7 +103,7 @@ def _schedule(file: Path) -> CorpusSchedule:
 def _broken_schedule(file: Path, problem: str) -> CorpusSchedule:
     """Return what can still be read of a broken file, so that its live version stays in reach and people hear of it.
 
-    Its runs fail visibly: where it can't be read, every day.
+    Its runs fail visibly: if it can't be read, every day.
     """
     mapping, text = dict[str, Any](), ""
     schedule: object = _OF_UNREADABLE

@@ -52,7 +52,7 @@ class Workspace:
     corrections: Corrections
 
     def captioner_of(self, subject: Subject, source: str) -> str | None:
-        """Return the label of the captioner for a subject in a source; None where no model describes it."""
+        """Return the label of the captioner for a subject in a source; None if no model describes it."""
         options = self.corpus.captions
         name = {"figure": options.captioner, "page": options.pages, "text": options.summaries}[subject]
         if subject == "figure":
@@ -76,7 +76,7 @@ class Workspace:
         return (stored.collection if stored else None) or collection_name(self.corpus.name, version)
 
     def forwarded_from(self, version: str) -> str | None:
-        """Return the version whose collection was brought forward to this one; None where none was."""
+        """Return the version whose collection was brought forward to this one; None if none was."""
         stored = self._stored_options(version)
         return stored.forwarded_from if stored else None
 
@@ -99,7 +99,7 @@ class Workspace:
         return IndexOptions(**stored.model_dump(include={*IndexOptions.model_fields}))
 
     def reach_engine(self) -> None:
-        """Raise where the engine of the corpus file isn't usable.
+        """Raise if the engine of the corpus file isn't usable.
 
         Raises:
             TransientError: Its server doesn't answer.
@@ -172,7 +172,7 @@ def open_corpus(corpus: Corpus, file: Path) -> Workspace:
     """Open a corpus from its validated file.
 
     Raises:
-        UserError: The corpus can't be open_corpus.
+        UserError: Source and store overlap, or a setting of the file can't be used.
     """
     if overlaps(corpus.source, corpus.store or ""):
         raise UserError(

@@ -71,7 +71,7 @@ def inspect(
         report: Called with the pages done by a model, and drawn.
 
     Returns:
-        The document, without pages where it can't be read; ``failures`` has the reason.
+        The document, without pages if it can't be read; ``failures`` has the reason.
 
     Raises:
         UserError: There is no such file, or the folder can't be written to.
@@ -114,7 +114,7 @@ def _read(
     captions: CaptionOptions,
     report: Report,
 ) -> tuple[StructuredDocument | None, list[Failure]]:
-    """Return a document, None where it can't be read, and the failures of it or its parts."""
+    """Return a document, None if it can't be read, and the failures of it or its parts."""
     outcomes = parse_documents([job], source=source, store_address=store.root, options=options, passwords=[], run_id=None)
     failures = [failure for outcome in outcomes for failure in outcome.failures]
     parsed_at = parsed_file(job.doc_id, parse_key(options))

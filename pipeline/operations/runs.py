@@ -13,7 +13,7 @@ from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.health import TREND, GateMargin
 from pipeline.operations.history import VersionEntry, history
 from pipeline.records.differences import JUDGED, REPORT, Compared, read_compared, stored_name
-from pipeline.records.ledger import each_fate, read_fates
+from pipeline.records.ledger import read_fates, source_fates
 from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary
 from schemas.base import Frozen
@@ -426,4 +426,4 @@ def _by_file_name(store: ObjectStore, version: str) -> dict[str, str]:
     fates = unless_damaged(lambda: read_fates(store, version))
     if fates is None:
         return {}
-    return {fate.source.rpartition("/")[2]: fate.doc_id for fate in each_fate(fates) if fate.status is Status.INDEXED}
+    return {fate.source.rpartition("/")[2]: fate.doc_id for fate in source_fates(fates) if fate.status is Status.INDEXED}

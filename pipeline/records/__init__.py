@@ -1,1 +1,1 @@
-"""What is stored, and under which key. What reads it raises ``DamagedError`` where an object is missing or can't be decoded."""
+"""What is stored, and under which key. What reads it raises ``DamagedError`` if an object is missing or can't be decoded."""

@@ -156,7 +156,7 @@ class RecordCache:
             self._store.delete(self._damaged.pop())
 
     def compact(self) -> None:
-        """Join small shards where there are many."""
+        """Join small shards if there are many."""
         counts, sizes = self._opened_locations().counts(), self._store.sizes(self.folder)
         small = [
             shard
@@ -242,7 +242,7 @@ class RecordCache:
         return self._decoded[shard]
 
     def _unless_damaged(self, read: Callable[[str], Found], shard: str) -> Found | None:
-        """Return what ``read`` returns; None where the shard is damaged, or another process removed it."""
+        """Return what ``read`` returns; None if the shard is damaged, or another process removed it."""
         try:
             return read(shard)
         except DamagedError:

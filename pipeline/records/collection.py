@@ -41,7 +41,7 @@ def passage_of(row: Mapping[str, Any]) -> RowText:
 class SpaceVectors:
     """The stored vectors of a space: a file a document, a record an embedded content, ``id`` that of the content.
 
-    ``column`` is that of an index: a row's vector, or its list of vectors for late interaction; null where it has none.
+    ``column`` is that of an index: a row's vector, or its list of vectors for late interaction; null if it has none.
     """
 
     def __init__(self, store: ObjectStore, space: Space, key: str, dimension: int) -> None:
@@ -69,7 +69,7 @@ class SpaceVectors:
         return next(self._store.listing(self.folder), None) is not None
 
     def check(self, evidence: Iterable[pa.Table]) -> None:
-        """Raise ``MissingError`` where a document of some rows lacks vectors."""
+        """Raise ``MissingError`` if a document of some rows lacks vectors."""
         ids_by_file = {
             self.file(doc_id, ids): (doc_id, ids)
             for part in evidence
@@ -109,7 +109,7 @@ class SpaceVectors:
         return file
 
     def of(self, doc_id: str, rows: Iterable[RowText]) -> "pa.Array[Any]":
-        """Return the vector of each row of a document, null where nothing of it is embedded; raises as ``read`` does."""
+        """Return the vector of each row of a document, null if nothing of it is embedded; raises as ``read`` does."""
         contents = [self.space.content(row) for row in rows]
         names = pa.array([None if content is None else content.id for content in contents], pa.string())
         if names.null_count == len(names):
@@ -212,7 +212,7 @@ def derive(
     """Make a collection of an earlier version's, index it, and return the number of rows written.
 
     Rows of ``removed`` documents are left out; ``changed`` are the rows of changed and new documents, in parts, and
-    ``columns`` is as for ``fill``. Returns None where the engine can't derive one from the other. Raises ``DamagedError``
+    ``columns`` is as for ``fill``. Returns None if the engine can't derive one from the other. Raises ``DamagedError``
     where a document lacks its vectors.
     """
     if not index.derive(earlier, _schema(spaces, columns), tuple(fields), removed):
@@ -232,7 +232,7 @@ def bring_forward(
 ) -> int | None:
     """Make the collection of an earlier version that of a later one in place, and return the number of rows written.
 
-    Returns None where the engine can't, or where the collection then lacks some of the version's ``rows``, has rows of gone
+    Returns None if the engine can't, or where the collection then lacks some of the version's ``rows``, has rows of gone
     documents, or doesn't find changed ones. Raises as ``derive`` does.
     """
     row_count = derive(index, index, difference.removed, difference.changed_rows(), spaces, fields, columns)
@@ -268,7 +268,7 @@ def _is_found(index: SearchIndex, row: Mapping[str, Any], spaces: Iterable[Space
 
 
 def holds(workspace: Workspace, manifest: Manifest) -> bool:
-    """Return whether the engine still has all rows of a version; raises ``TransientError`` where it doesn't answer."""
+    """Return whether the engine still has all rows of a version; raises ``TransientError`` if it doesn't answer."""
 
     def count() -> int:
         check_index_files(workspace, manifest.version)

@@ -40,7 +40,7 @@ def open_drawn(store: ObjectStore, key: str) -> RecordCache:
 
 
 def drawn_cache(workspace: Workspace) -> RecordCache | None:
-    """Open the cache of a corpus's drawn pages; None where pages have no rows."""
+    """Open the cache of a corpus's drawn pages; None if pages have no rows."""
     return None if workspace.keys.drawn is None else open_drawn(workspace.store, workspace.keys.drawn)
 
 
@@ -64,7 +64,7 @@ class StructuredFiles(StructuredDocumentFile):
 
     @functools.cached_property
     def drawn(self) -> tuple[DrawnPage, ...]:
-        """Its drawn pages, in order; () where pages have no rows."""
+        """Its drawn pages, in order; () if pages have no rows."""
         if self._drawn is None:
             return ()
         drawn_pages = rows_of(DrawnPage, self._drawn.read([drawn_page_id(self._doc_id, page.page) for page in self.pages]))
@@ -212,7 +212,7 @@ def add_spent(store: ObjectStore, spent: Spent) -> None:
 
 
 def _read_spent(store: ObjectStore) -> tuple[Spent, str | None]:
-    """Return the spending with its ETag; the cost of all stored replies where there is no count."""
+    """Return the spending with its ETag; the cost of all stored replies if there is no count."""
     if (stored := store.read_mutable(SPENT)) is not None:
         with reading(store, SPENT):
             return Spent.model_validate_json(stored[0]), stored[1]

@@ -14,7 +14,7 @@ from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.columns import read_columns
 from pipeline.records.evidence import placement_parts
-from pipeline.records.ledger import each_fate, read_fates
+from pipeline.records.ledger import read_fates, source_fates
 from pipeline.records.manifests import named_manifest, readable_manifest
 from pipeline.records.publication import resolve_version
 from pipeline.records.row_parts import VersionParts, read_documents, read_parts, rows_of_documents, tagged_figures
@@ -45,7 +45,7 @@ class Difference:
 
 
 def difference(store: ObjectStore, version: str, earlier: str, *, with_columns: bool = False) -> Difference | None:
-    """Return how a version differs from another one; None where release 0.2.0 wrote one of them.
+    """Return how a version differs from another one; None if release 0.2.0 wrote one of them.
 
     ``with_columns`` also compares the columns that an index's rows have by their document, such as rights.
     """
@@ -151,7 +151,7 @@ def _facts(
         figures.add(table.filter(pc.invert(pc.is_in(names, elsewhere))))
     return VersionFacts(
         manifest=manifest,
-        sources=each_fate(fates),
+        sources=source_fates(fates),
         metrics=report.model_dump(include=_METRICS) if report else {},
         found={score.id: score.page_rank is not None for score in report.scores} if report else {},
     )

@@ -37,7 +37,7 @@ class Inherited:
     pages: Mapping[str, int]
     failures: Sequence[Failure]
     version: str | None = None
-    """The parent; None where nothing is taken over."""
+    """The parent; None if nothing is taken over."""
     parts: VersionParts = field(default_factory=VersionParts)
     facts: Mapping[str, DocumentFacts] = field(default_factory=dict)
     embedded: bool = True
@@ -66,7 +66,7 @@ NOTHING = Inherited({}, ())
 
 
 def inherit(workspace: Workspace, plan: Plan) -> Inherited:
-    """Return the documents of a plan whose rows the parent made with the same keys; none where its files are damaged."""
+    """Return the documents of a plan whose rows the parent made with the same keys; none if its files are damaged."""
     store = workspace.store
     manifest = readable_manifest(store, plan.parent)
     if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
@@ -155,7 +155,7 @@ class DocumentReader:
 
 
 def match_corrections_by_id(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Mapping[str, str]:
-    """Return the corrections by id, or raise ``UserError`` where one matches several.
+    """Return the corrections by id, or raise ``UserError`` if one matches several.
 
     ``documents`` are all of the version whose rows are made, ``inherited`` all others.
     """

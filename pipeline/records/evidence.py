@@ -87,7 +87,7 @@ class DocumentRows:
         return self._names[max(0, first - 1) : stop]
 
     def of(self, doc_id: str, columns: Sequence[str] = EVIDENCE.names) -> pa.Table:
-        """Return a document's rows in reading order, or some columns of them; empty where the version lacks it."""
+        """Return a document's rows in reading order, or some columns of them; empty if the version lacks it."""
         schema = pa.schema([EVIDENCE.field(name) for name in dict.fromkeys(["doc_id", *columns])])
         parts = (read_table(self._store, name, schema, columns=schema.names) for name in self.files(doc_id))
         tables = [part.filter(pc.equal(part.column("doc_id"), pa.scalar(doc_id))) for part in parts]

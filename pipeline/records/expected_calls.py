@@ -89,7 +89,7 @@ def expected_embeddings(
     """Return the expected calls of each embedding model at an endpoint, by ``vectors_of``.
 
     Rows are estimated from bytes, by the ratio of the live version: those of ``changed`` documents, or of all ``documents``
-    where the space has no vectors yet.
+    if the space has no vectors yet.
     """
     corpus = workspace.corpus
     budget = Budget(corpus.budget, corpus.budget.corpus, read_spent(workspace.store))
@@ -120,7 +120,7 @@ def expected_embeddings(
 def expected_rows(
     vectors: SpaceVectors, changed: Collection[PlannedDocument], documents: Iterable[PlannedDocument], live: Manifest | None
 ) -> int:
-    """Return how many rows get a vector: those of ``changed`` documents, or of all where the space has no vectors yet."""
+    """Return how many rows get a vector: those of ``changed`` documents, or of all if the space has no vectors yet."""
     has_vectors = vectors.exist()
     size = sum({document.doc_id: document.size for document in (changed if has_vectors else documents)}.values())
     return math.ceil(size * _rows_per_byte(vectors.space, live))
@@ -185,7 +185,7 @@ def _missing(
 
 
 def _cost_of_call(captioner: CaptionerInUse, cache: RecordCache) -> Spent:
-    """Return the mean cost of a stored call; the maximum cost where there is none."""
+    """Return the mean cost of a stored call; the maximum cost if there is none."""
     stored = rows_of(Description, next(cache.shards(), cache.schema.empty_table()))
     if not stored:
         return maximum_cost(captioner.options, captioner.prompt.body, captioner.subject, captioner.prompt.examples)
@@ -225,7 +225,7 @@ def expected_gpu_work(
 
 
 def _work(model: str, items: int, subjects: str, precision: str | None = None) -> GpuWork:
-    """Return the work of a model; minutes are None where no model of its family, size and precision was measured."""
+    """Return the work of a model; minutes are None if no model of its family, size and precision was measured."""
     table = json.loads(files("pipeline.records").joinpath("gpu_time.json").read_text(encoding="utf-8"))
     rates = [row["per_s"] for row in table["measured"] if _is_same(row["model"], model, precision)]
     minutes = items / max(rates) / 60 if rates else None

@@ -48,7 +48,7 @@ def alone(store: ObjectStore, task: str) -> Iterator[None]:
 
 
 def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
-    """Take the lease, or re-enter it; raises ``TransientError`` where another run holds it, or took it at the same moment.
+    """Take the lease, or re-enter it; raises ``TransientError`` if another run holds it, or took it at the same moment.
 
     A holder is replaced whose process on this machine is dead, or whose term has ended. ``tied_to_process``: the run ends
     with this process, unlike an Airflow run.
@@ -158,7 +158,7 @@ def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:
 
 
 def _last_fence(store: ObjectStore, lease: Lease | None) -> int:
-    """Return the largest known fencing number: the lease's or the pointer's, where the lease was lost."""
+    """Return the largest known fencing number: the lease's or the pointer's, if the lease was lost."""
     live = readable_pointer(store)
     return max(lease.fence if lease else 0, live.fence if live else 0)
 

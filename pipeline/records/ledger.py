@@ -24,12 +24,12 @@ def read_ledger(store: ObjectStore, version: str) -> Rows[LedgerRow]:
 
 
 def readable_ledger(store: ObjectStore, version: str) -> Sequence[LedgerRow]:
-    """Return a version's ledger; [] where it can't be read, so that every source counts as new."""
+    """Return a version's ledger; [] if it can't be read, so that every source counts as new."""
     return unless_damaged(lambda: read_ledger(store, version)) or []
 
 
 def write_ledger(store: ObjectStore, version: str, rows: Rows[LedgerRow]) -> None:
-    """Write a version's ledger; a column that an earlier release doesn't know is left out where it is empty."""
+    """Write a version's ledger; a column that an earlier release doesn't know is left out if it is empty."""
     table = rows.table
     if table.column("newer").null_count == table.num_rows:
         table = table.drop_columns(["newer"])
@@ -44,7 +44,7 @@ def read_fates(store: ObjectStore, version: str) -> pa.Table:
 _ROWS_AT_ONCE = 1_000
 
 
-def each_fate(fates: pa.Table) -> Iterator[SourceFate]:
+def source_fates(fates: pa.Table) -> Iterator[SourceFate]:
     """Yield the rows of ``read_fates``."""
     for part in fates.to_batches(_ROWS_AT_ONCE):
         for source, doc_id, status in zip(*(part.column(name).to_pylist() for name in SourceFate._fields), strict=True):
@@ -109,7 +109,7 @@ def replace_failures(store: ObjectStore, run_id: str, step: str, failures: Seque
 
 
 def read_failures(store: ObjectStore, manifest: Manifest) -> list[Failure] | None:
-    """Return the failures of a version's run; None where they are no longer stored."""
+    """Return the failures of a version's run; None if they are no longer stored."""
     return _failures_of(store, manifest.run_id)
 
 
@@ -148,7 +148,7 @@ class Forgotten(Frozen):
 
 
 def read_forgotten(store: ObjectStore) -> Forgotten:
-    """Return the list, empty where nothing was forgotten; an unreadable one raises, lest documents are taken in again."""
+    """Return the list, empty if nothing was forgotten; an unreadable one raises, lest documents are taken in again."""
     try:
         return read_model(store, FORGOTTEN, Forgotten)
     except FileNotFoundError:

@@ -21,7 +21,7 @@ def manifest_name(version: str) -> str:
 
 
 def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
-    """Return a finished version's manifest, with its latest verdicts; None where the version is unknown or unfinished."""
+    """Return a finished version's manifest, with its latest verdicts; None if the version is unknown or unfinished."""
     try:
         manifest = read_model(store, manifest_name(version), Manifest)
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def keep_verdicts(store: ObjectStore, version: str, bounds: Bounds) -> None:
 
 
 def readable_manifest(store: ObjectStore, version: str | None) -> Manifest | None:
-    """Return a finished version's manifest; None where none can be read."""
+    """Return a finished version's manifest; None if none can be read."""
     return unless_damaged(lambda: read_manifest(store, version)) if version else None
 
 
@@ -74,7 +74,7 @@ def manifests(store: ObjectStore) -> list[Manifest]:
 
 
 def last_manifest(store: ObjectStore) -> Manifest | None:
-    """Return the manifest of the newest finished version, without reading the others; None where there is none."""
+    """Return the manifest of the newest finished version, without reading the others; None if there is none."""
     return next(_each_manifest(store), None)
 
 
@@ -89,7 +89,7 @@ def override_name(version: str) -> str:
 
 
 def read_override(store: ObjectStore, version: str) -> Override | None:
-    """Return the override of a refused version; None where there is none."""
+    """Return the override of a refused version; None if there is none."""
     try:
         return read_model(store, override_name(version), Override)
     except FileNotFoundError:
@@ -108,13 +108,13 @@ def rejection_in_words(rejection: Override) -> str:
 
 
 def refusals_in(store: ObjectStore, manifest: Manifest) -> list[str]:
-    """Return the failed gates with their messages, and the rejection by a person; [] where nothing refuses the version."""
+    """Return the failed gates with their messages, and the rejection by a person; [] if nothing refuses the version."""
     rejection = rejection_of(store, manifest.version)
     return [*refusals_of(manifest), *([rejection] if rejection else [])]
 
 
 def rejection_of(store: ObjectStore, version: str) -> str | None:
-    """Return who rejected a version, when and why, in words; None where nobody did."""
+    """Return who rejected a version, when and why, in words; None if nobody did."""
     name = rejection_name(version)
     return rejection_in_words(read_model(store, name, Override)) if store.exists(name) else None
 
@@ -125,7 +125,7 @@ def override_hint(corpus: str, version: str) -> str:
 
 
 def refusals_of(manifest: Manifest) -> list[str]:
-    """Return the failed gates with their messages; [] where all hold."""
+    """Return the failed gates with their messages; [] if all hold."""
     return [f"{gate.gate}: {gate.message}" for gate in manifest.gates if not gate.passed]
 
 
@@ -208,7 +208,7 @@ def changed(store: ObjectStore, version: str) -> Iterator[DamagedError]:
 
 
 def check_index_files(workspace: Workspace, version: str, *, digests: bool = False, skip: Container[str] = ()) -> None:
-    """Raise ``DamagedError`` where files of a version's embedded index are missing, cut or changed, but those of ``skip``.
+    """Raise ``DamagedError`` if files of a version's embedded index are missing, cut or changed, but those of ``skip``.
 
     The engine doesn't check them. With ``digests``, files on this machine are read too.
     """
@@ -241,7 +241,7 @@ def linked_index_files(store: ObjectStore, version: str, parent: str) -> dict[st
 
 
 def check_linked_index_files(workspace: Workspace, version: str, parent: str) -> None:
-    """Raise ``DamagedError`` where a version's index has hard links to files that differ from its parent's inventory."""
+    """Raise ``DamagedError`` if a version's index has hard links to files that differ from its parent's inventory."""
     store = workspace.store
     digests_by_name = {item.name: item.sha256 for item in read_inventory(store, version)}
     for name, item in linked_index_files(store, version, parent).items():

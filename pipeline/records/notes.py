@@ -155,7 +155,7 @@ def write_last_refresh(store: ObjectStore, last_refresh: LastRefresh) -> None:
 
 
 def read_last_refresh(store: ObjectStore) -> LastRefresh | None:
-    """Return the record; None where there is none, or it can't be read."""
+    """Return the record; None if there is none, or it can't be read."""
     return unless_damaged(lambda: read_model(store, _NAME, LastRefresh))
 
 

@@ -52,7 +52,7 @@ def read_events(store: ObjectStore, limit: int) -> list[AuditEvent]:
 
 
 def this_person() -> str:
-    """Return the name of the operating system's user, or its number where it has no name, as in some containers."""
+    """Return the name of the operating system's user, or its number if it has no name, as in some containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -66,7 +66,7 @@ _MOVES_READ = 20
 
 
 def read_pointer(store: ObjectStore, *, fresh: bool = False) -> Pointer | None:
-    """Return the pointer; None where nothing is published. A damaged one, or a lost one that the audit log knows, raises.
+    """Return the pointer; None if nothing is published. A damaged one, or a lost one that the audit log knows, raises.
 
     Inside a step of a refresh it is read once, unless ``fresh``.
     """
@@ -74,7 +74,7 @@ def read_pointer(store: ObjectStore, *, fresh: bool = False) -> Pointer | None:
 
 
 def readable_pointer(store: ObjectStore) -> Pointer | None:
-    """Return the pointer; None where there is none, or it is damaged."""
+    """Return the pointer; None if there is none, or it is damaged."""
     return unless_damaged(lambda: read_pointer(store))
 
 
@@ -91,7 +91,7 @@ def _read_pointer(store: ObjectStore, *, fresh: bool = True) -> tuple[Pointer | 
 
 
 def check_format(store: ObjectStore, data: bytes) -> None:
-    """Raise ``UserError`` where a newer release wrote a store's pointer or lease; damage of them is found elsewhere."""
+    """Raise ``UserError`` if a newer release wrote a store's pointer or lease; damage of them is found elsewhere."""
     with contextlib.suppress(ValueError):
         document = json.loads(data)
         if isinstance(document, dict) and isinstance(store_format := document.get("format"), int) and store_format > FORMAT:
@@ -148,7 +148,7 @@ def restore_pointer(store: ObjectStore, corpus: str, fence: int) -> None:
 
 
 def _last_move(store: ObjectStore) -> AuditEvent | None:
-    """Return the audit log's last event that made a version live; None where there is none."""
+    """Return the audit log's last event that made a version live; None if there is none."""
     events = read_events(store, _MOVES_READ)
     # A deletion and a repair name a version without making it live.
     return next((event for event in events if event.action not in ("forget", "repair") and event.to_version), None)
@@ -186,9 +186,9 @@ def move_pointer(
 ) -> Pointer:
     """Make a finished version live: the only commit of a refresh. The audit log gets an event.
 
-    ``expected`` is the version that must be live now, None where none may be; ``since`` is the time of the move.
+    ``expected`` is the version that must be live now, None if none may be; ``since`` is the time of the move.
     ``is_held`` lets later refreshes build without publishing. A publishing run gives its ``lease``, an operator the event
-    ``moved``. Raises ``ContractError`` where another version was published meanwhile, or a later run took over the lease.
+    ``moved``. Raises ``ContractError`` if another version was published meanwhile, or a later run took over the lease.
     """
     live, etag = _read_pointer(store)
     if (live.version if live else None) != expected:
@@ -221,8 +221,8 @@ def roll_back(
 ) -> Pointer:
     """Make an older version live, None meaning the previous one, and hold the corpus until ``publish``.
 
-    ``by``, by default the operating system's user, and ``reason`` are for the audit log. Raises ``UserError`` where nothing
-    is live or there is no such version, and ``GateError`` where a gate refused it.
+    ``by``, by default the operating system's user, and ``reason`` are for the audit log. Raises ``UserError`` if nothing
+    is live or there is no such version, and ``GateError`` if a gate refused it.
     """
     live = read_pointer(store)
     if live is None:
@@ -246,7 +246,7 @@ def publish_version(
 
     ``override``, the reason why a refused version goes live anyway, is stored with the version. ``by``, by default the
     operating system's user, and ``reason``, by default that of the override, are for the audit log. Raises ``UserError``
-    where there is no such version or the reason is empty, and ``GateError`` where a gate refused it and there is no
+    if there is no such version or the reason is empty, and ``GateError`` if a gate refused it and there is no
     override.
     """
     action: Action = "publish"
@@ -342,7 +342,7 @@ def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved:
 
 
 def _publishable(store: ObjectStore, corpus: str, version: str) -> None:
-    """Raise where a version doesn't exist, or a gate refused it without an override."""
+    """Raise if a version doesn't exist, or a gate refused it without an override."""
     manifest = named_manifest(store, corpus, version)
     refusals = refusals_in(store, manifest)
     if refusals and read_override(store, version) is None:
@@ -372,7 +372,7 @@ def list_versions(store: ObjectStore, corpus: str) -> VersionList:
 
 
 def _row(store: ObjectStore, version: str, live: Pointer | None) -> VersionRow | None:
-    """Return the row of a finished version; where its manifest can't be read, the damage is its refusal."""
+    """Return the row of a finished version; if its manifest can't be read, the damage is its refusal."""
     try:
         manifest = read_manifest(store, version)
         refusals = refusals_of(manifest) if manifest else []

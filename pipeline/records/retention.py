@@ -14,7 +14,7 @@ from pipeline.records.cache import RecordCache
 from pipeline.records.collection import open_vectors, vector_files
 from pipeline.records.descriptions import open_descriptions, open_drawn, target_ids
 from pipeline.records.evidence import evidence_parts, figures_of, page_rows, placement_parts
-from pipeline.records.ledger import each_fate, quarantine_file, read_fates
+from pipeline.records.ledger import quarantine_file, read_fates, source_fates
 from pipeline.records.manifests import manifests, read_manifest
 from pipeline.records.publication import read_pointer
 from pipeline.records.row_parts import FOLDER, read_parts
@@ -38,7 +38,7 @@ def update_alias(workspace: Workspace) -> bool:
     """Point the alias at the live version's collection; return whether it moved.
 
     The server has no compare-and-swap, so the alias is compared with the pointer again after each move: another process may
-    have moved either of them meanwhile. Raises ``TransientError`` where the server doesn't answer or follow.
+    have moved either of them meanwhile. Raises ``TransientError`` if the server doesn't answer or follow.
     """
     name, patience = alias_name(workspace.corpus.name), time.monotonic() + FOLLOWED_WITHIN_S
     requested_move: tuple[str | None, str] | None = None
@@ -78,7 +78,7 @@ def removable_versions(workspace: Workspace, *, except_version: str | None = Non
 def spare_version(workspace: Workspace, version: str) -> str | None:
     """Return the version whose collection a new one may take over: the newest finished one beyond retention.
 
-    Collections of a server take turns, one more than versions are kept. None where the engine is embedded.
+    Collections of a server take turns, one more than versions are kept. None if the engine is embedded.
     """
     return _spare(workspace, _beyond_retention(workspace, version))
 
@@ -224,7 +224,7 @@ def vectors_of_version(store: ObjectStore, manifest: Manifest) -> Iterator[str]:
 def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
     """Yield the names of the shared objects that a version needs, but for its vectors; a figure may come twice."""
     store, keys, version = workspace.store, manifest.keys, manifest.version
-    for row in each_fate(read_fates(store, version)):
+    for row in source_fates(read_fates(store, version)):
         if row.status is Status.INDEXED:
             yield document_file(row.doc_id)
             yield parsed_file(row.doc_id, keys["parse"])

@@ -113,7 +113,7 @@ FIGURES = pa.schema(
 
 
 def read_parts(store: ObjectStore, version: str) -> VersionParts | None:
-    """Return the parts of a version; None where release 0.2.0 wrote its rows."""
+    """Return the parts of a version; None if release 0.2.0 wrote its rows."""
     try:
         return read_model(store, version_file(version, _PARTS), VersionParts)
     except FileNotFoundError:

@@ -89,7 +89,7 @@ def list_copies(workspace: Workspace, version: str, sources: Mapping[str, str], 
 
 
 def tagged_copies(store: ObjectStore, version: str) -> dict[str, str] | None:
-    """Return the names of a version's tagged copies, by document id; None where it has none."""
+    """Return the names of a version's tagged copies, by document id; None if it has none."""
     try:
         return read_names(store, version_file(version, "tagged.json"))
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def tagged_copies(store: ObjectStore, version: str) -> dict[str, str] | None:
 
 
 def write_tagged(path: Path, document: InspectedDocument, file: Path, options: ParseOptions | None = None) -> None:
-    """Write the tagged copy of a single PDF; raises ``UserError`` where it can't be made or written."""
+    """Write the tagged copy of a single PDF; raises ``UserError`` if it can't be made or written."""
     inscriptions = tuple(
         Inscription(page.page, BBox(*figure.bbox), figure.tag)
         for page in document.pages

@@ -41,7 +41,7 @@ def _opened(dag_id: str) -> tuple[CorpusSchedule, CorpusHealth, ObjectStore]:
 
 @router.get("/runs/{run_id}", response_class=HTMLResponse)
 def run(request: Request, dag_id: str, run_id: str) -> HTMLResponse:
-    """Show the version that a run built; where it built none, the script asks Airflow what the run found."""
+    """Show the version that a run built; if it built none, the script asks Airflow what the run found."""
     corpus_schedule, health, store = _opened(dag_id)
     version = version_of_run(store, f"airflow:{run_id}")
     report = run_report(corpus_schedule, store, version) if version else None

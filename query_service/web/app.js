@@ -488,7 +488,7 @@ async function ask() {
   }
 }
 
-// Draws an answer while it comes, and returns it; null where another question came in between.
+// Draws an answer while it comes, and returns it; null if another question came in between.
 async function stream(box, wanted, turn) {
   const drawing = new Drawing(box, state.corpus);
   let found = null;
@@ -573,13 +573,13 @@ async function copy(text) {
 
 const labelOf = (preset) => presets().find(({ name }) => name === preset)?.label ?? preset;
 
-// What the evidence is compared with: { preset } or { version }; null where it is not.
+// What the evidence is compared with: { preset } or { version }; null if it is not.
 function compared() {
   const found = /^(preset|version):(.+)$/.exec(state.compare);
   return found && { [found[1]]: found[2] };
 }
 
-// Searches, and searches again for what is compared. Returns the version that was searched, null where the search failed.
+// Searches, and searches again for what is compared. Returns the version that was searched, null if the search failed.
 async function drawEvidence(version, keep = false) {
   searching?.abort();
   const turn = new AbortController();
@@ -617,7 +617,7 @@ async function drawEvidence(version, keep = false) {
   return first?.version ?? null;
 }
 
-// Returns what was found, and null where it could not be searched or another search came in between.
+// Returns what was found, and null if it could not be searched or another search came in between.
 async function drawHits(request, box, turn, keep, again) {
   box.setAttribute("aria-busy", "true");
   if (!keep) {

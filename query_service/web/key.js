@@ -33,7 +33,7 @@ async function fetched(address) {
   return URL.createObjectURL(await answered.blob());
 }
 
-// An image element sends no key: where it fails, it is fetched with the key. Lazy loading stays the browser's.
+// An image element sends no key: if it fails, it is fetched with the key. Lazy loading stays the browser's.
 const tried = new WeakMap();
 document.addEventListener("error", async (event) => {
   const image = event.target;

@@ -79,7 +79,7 @@ export const list = (corpus, path, parameters, signal) => call(at(corpus, `/${pa
 
 export const csvUrl = (corpus, evidenceId, version) => at(corpus, `/tables/${encodeURIComponent(evidenceId)}?${new URLSearchParams({ format: "csv", version })}`);
 
-// What is printed on the pages of a document, by page; only where it isn't the page's number.
+// What is printed on the pages of a document, by page; only if it isn't the page's number.
 export async function pageLabels(corpus, docId, version) {
   const labels = new Map();
   for (let cursor = ""; cursor !== null;) {

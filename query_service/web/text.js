@@ -119,10 +119,10 @@ export const markedWords = (text, wanted) => text.split(/([\p{L}\p{M}\p{N}_]+)/u
 export const blocks = (text) => text.replace(/\r\n?/g, "\n").split(/\n[^\S\n]*\n/)
   .map((words) => words.trim()).filter(Boolean).map((words) => el("p", { dir: "auto" }, words));
 
-// How a reader finds a page: by what is printed on it, where that is known, and by its place in the PDF.
+// How a reader finds a page: by what is printed on it, if that is known, and by its place in the PDF.
 export const pageName = (page, label) => (label ? `page ${label} (PDF page ${page})` : `page ${page}`);
 
-// What is printed on the pages of a hit or citation, by page, where that is known.
+// What is printed on the pages of a hit or citation, by page, if that is known.
 export const labelsOf = (cited) => new Map((cited.regions ?? []).filter(({ label }) => label).map(({ page, label }) => [page, label]));
 
 export const begun = (words) => words[0].toUpperCase() + words.slice(1);

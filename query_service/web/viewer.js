@@ -96,7 +96,7 @@ function reveal(picture) {
   stage.scrollTo(boxes.length ? { top: top * scale - stage.clientHeight * 0.2, left: left * scale - 40 } : { top: 0, left: 0 });
 }
 
-// Preload the next page, where there is one.
+// Preload the next page, if there is one.
 function lookAhead(shown) {
   if (place === shown && last !== null && page < last) new Image().src = address(page + 1);
 }
@@ -174,7 +174,7 @@ function thumbnail(hit, version) {
 }
 
 $("similar-ask").addEventListener("click", findSimilar);
-// Page that is printed so; else the page that the PDF counts so, where the document has one.
+// Page that is printed so; else the page that the PDF counts so, if the document has one.
 async function pageOf(words) {
   place.allLabels ??= pageLabels(place.corpus, place.docId, place.version).catch(() => new Map());
   for (const [number, label] of await place.allLabels) place?.labels.set(number, label);

@@ -99,7 +99,7 @@ class IndexOptions(Section):
     url: Address | None = Field(None, description="Address of the Weaviate server, such as http://localhost:8080.")
     grpc_port: int = Field(50051, ge=1, le=65535, description="Port of the server's gRPC service, on the same host.")
     api_key_env: Variable | None = Field(
-        None, description="Environment variable with the server's API key, where it wants one."
+        None, description="Environment variable with the server's API key, if it wants one."
     )
     exact: bool = Field(False, description="Weaviate: compare with every vector (a flat index) instead of HNSW.")
     replicas: int = Field(1, ge=1, le=1000, description="Weaviate: nodes that each row is kept on.")
@@ -142,7 +142,7 @@ class Collection(IndexOptions):
     collection: str | None = Field(
         None,
         exclude_if=lambda name: name is None,
-        description="Its name in the engine, where it was brought forward; null: that of its version.",
+        description="Its name in the engine, if it was brought forward; null: that of its version.",
     )
     forwarded_from: str | None = Field(
         None, exclude_if=lambda name: name is None, description="The version whose collection was brought forward."
@@ -203,7 +203,7 @@ class AnswerOptions(Section):
     presets: Location | None = Field(None, description="A folder of your own answer presets, a YAML file each.")
     model: Text | None = Field(
         None,
-        description="A generative one of models, which writes answers in place of a preset's own; a preset that sends pictures "
+        description="The generative one of models that writes answers in place of a preset's own; a preset that sends pictures "
         "keeps its own unless this one sees.",
     )
     prompt: Text | None = Field(
@@ -309,7 +309,7 @@ class Corpus(Section):
         return self
 
     def doc_type(self, sources: Iterable[str]) -> str | None:
-        """Return the type of a document: that of the first glob that fits one of its sources; None where none does."""
+        """Return the type of a document: that of the first glob that fits one of its sources; None if none does."""
         source_names = [*sources]
         fitting = (
             kind for glob, kind in self.doc_types.items() if any(fnmatchcase(source, glob) for source in source_names)

@@ -50,7 +50,7 @@ class OwnField(Section):
     shown: bool = Field(True, description="Whether citations and the page show it.")
     facet: bool = Field(False, description="Whether the page offers its values with their number of documents.")
     pdf: Literal["author", "subject", "keywords", "creator", "producer"] | None = Field(
-        None, description="The entry of the PDF's own metadata that it is taken from, where nothing else says it."
+        None, description="The entry of the PDF's own metadata that it is taken from, if nothing else says it."
     )
 
 

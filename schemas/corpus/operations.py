@@ -51,7 +51,7 @@ class ApproveAbove(Section):
     See operations.approval_h.
     """
 
-    money: Money | None = Field(None, description="Money above which a plan is dear; null: none is.")
+    money: Money | None = Field(None, description="Money above which a person is asked; null: nobody is.")
     minutes: float | None = Field(None, ge=0, description="Minutes of reading and OCR, likewise.")
 
 
@@ -100,7 +100,7 @@ class MetricGate(Section):
 
 
 class _GateOptions(Section):
-    """What a version must hold to be published. Where a bound changes, refused versions are judged again; nothing is built."""
+    """What a version must hold to be published. If a bound changes, refused versions are judged again; nothing is built."""
 
     metrics: list[MetricGate] = Field([], description="Bounds on metrics of the corpus's experiment.")
 
@@ -156,7 +156,7 @@ class OperationOptions(Section):
         ge=0,
         le=23,
         description="Hour of the day in UTC at which inset_evaluate runs the corpus's experiment on the live version again, if "
-        "there are questions, and fails where it surely became worse than its last report; null: never.",
+        "there are questions, and fails if it surely became worse than its last report; null: never.",
     )
     own_dags: bool = Field(
         False,

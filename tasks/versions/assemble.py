@@ -78,7 +78,7 @@ def number_version(
     Args:
         new_figures: Tagged figures of every document whose rows are made, as rows of ``NUMBERED``.
         earlier: Returns the tagged figures of all other documents of an earlier version with the same template whose number ends
-            as one of some do, or as one of a document that left since. None where there is no such document.
+            as one of some do, or as one of a document that left since. None if there is no such document.
         load: Reads the pictures of one of those.
         digits: Digits of an unshared number.
         spill: Spills rows of ``NUMBERED``, grouped by their ending.

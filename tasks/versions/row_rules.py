@@ -143,7 +143,7 @@ def row_counts(
 
 
 def count_faults(rule: str, faults: Sequence[str], allowed: float = 0.0) -> RuleCount:
-    """Count what breaks a rule: ``faults`` are "" where nothing does."""
+    """Count what breaks a rule: ``faults`` are "" if nothing does."""
     broken = [fault for fault in faults if fault]
     return RuleCount(rule, len(faults), len(broken), allowed, broken[: RuleCount.SHOWN])
 

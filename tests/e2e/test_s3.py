@@ -78,7 +78,7 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
             _spoil_end(s3_bucket, name)
     published = PublishedCorpus(workspace)
     with pytest.raises(
-        TransientError, match=r"try again, and where that doesn't help: inset doctor manuals --deep, then inset"
+        TransientError, match=r"try again, and if that doesn't help: inset doctor manuals --deep, then inset"
     ):
         published.search(Query("gear box", preset="bm25"))
     published.close()

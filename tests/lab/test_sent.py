@@ -236,15 +236,16 @@ def test_a_baseline_of_captions_runs_on_a_corpus_with_its_captioner_alone(opened
     papers = packaged_experiments()["ilt"]
     systems = {system.id: system for system in papers.systems}
     assert prepare(opened, papers, systems["answer ilt-vlm-captions"]).answer is not None
-    with pytest.raises(Exception, match=r"needs descriptions of figures by a captioner of kind ocr_llm \(set captions"):
+    with pytest.raises(Exception, match=r"needs descriptions of figures by a captioner of kind llm \(set captions"):
         prepare(opened, papers, systems["answer ilt-ocr-llm"])
     assert [one.space for one in PAPERS.retrieval["ilt-captions"].retrieve if one.by == "dense"] == ["text", "descriptions"]
 
 
 def test_the_summariser_of_beyond_text_is_its_generator(opened: OpenVersion) -> None:
     papers, corpus = packaged_experiments()["beyond-text"], opened.settings()
-    models = corpus.models | {"vlm": corpus.models["vlm"].model_copy(update={"revision": "2"})}
-    changed = corpus.model_copy(update={"models": models})
+    models = corpus.models | {"other": corpus.models["vlm"].model_copy(update={"revision": "2"})}
+    captions = corpus.captions.model_copy(update={"captioner": "other"})
+    changed = corpus.model_copy(update={"models": models, "captions": captions})
     other = replace(opened, settings=lambda: changed)
     systems = [system for system in papers.systems if "summaries" in system.preset]
     assert systems

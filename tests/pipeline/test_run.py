@@ -52,7 +52,7 @@ def test_what_a_log_says_of_a_file_is_one_line(published: Workspace, caplog: pyt
     assert not [message for message in caplog.messages if "\n" in message or "\x1b" in message]
 
 
-def test_a_replay_in_vain_step_by_step_builds_no_version(published: Workspace) -> None:
+def test_a_replay_that_changes_nothing_step_by_step_builds_no_version(published: Workspace) -> None:
     (Path(published.corpus.source) / "page.pdf").write_bytes(b"<html>")
     workspace = open_workspace(str(write_corpus(published.file.parent.parent, "gates: {max_quarantined: 0.9}\n")))
     before = refresh(workspace).version
@@ -60,7 +60,7 @@ def test_a_replay_in_vain_step_by_step_builds_no_version(published: Workspace) -
     planned = run.plan(RunOptions(replay=True))
     assert (planned.outcome, len(planned.again)) == ("build", 1)
     run.parse(planned.version)
-    assert run.is_in_vain(planned.version)
+    assert run.changes_nothing(planned.version)
     assert not run.publish(planned.version)
     run.release()
     assert list_versions(workspace.store, "manuals").versions[0].version == before

@@ -20,9 +20,9 @@ class ApiError(Exception):
 
     Attributes:
         status: HTTP status; of an answer that failed while it was streamed, the status that it would have had.
-        code: A word for programs, such as ``not_found``; "" where something else than the service answered.
+        code: A word for programs, such as ``not_found``; "" if something else than the service answered.
         detail: One line for a person.
-        retry_after_s: Seconds to wait before the next try; None where the service names none.
+        retry_after_s: Seconds to wait before the next try; None if the service names none.
         request_id: Names the request in the service's log.
     """
 
@@ -44,7 +44,7 @@ def error_of(response: httpx.Response) -> ApiError:
 
 
 def event_of(block: str) -> AnswerEvent | None:
-    """Return the data of a server-sent event; None where it has none, such as a comment that keeps a connection open.
+    """Return the data of a server-sent event; None if it has none, such as a comment that keeps a connection open.
 
     Raises:
         ApiError: It is an error.

@@ -253,7 +253,7 @@ def main() -> None:
 
 
 async def _connection_fault(url: str, key: str | None) -> str:
-    """Return why a service can't be used, in one line; "" where it can."""
+    """Return why a service can't be used, in one line; "" if it can."""
     try:
         async with AsyncClient(url, key) as client:
             await client.corpora()

@@ -70,7 +70,7 @@ function runPage(dag, run) {
   return `${document.body.dataset.airflow}dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(run)}${tab}`;
 }
 
-/** Return a task of a run that is in a state; undefined where none is. */
+/** Return a task of a run that is in a state; undefined if none is. */
 async function taskIn(state, dag, run) {
   const { task_instances: tasks } = await call(`${runPath(dag, run)}/taskInstances?state=${state}&limit=1`);
   return tasks[0];
@@ -100,7 +100,7 @@ async function waiting(dag, run) {
   return "it is under way";
 }
 
-/** Return the task of a run that asks a person; undefined where none does. */
+/** Return the task of a run that asks a person; undefined if none does. */
 async function asking(dag, run) {
   const [deferred, parked] = await Promise.all([taskIn("deferred", dag, run), taskIn("awaiting_input", dag, run)]);
   return [deferred, parked].find((one) => one?.task_id.startsWith("approve"));

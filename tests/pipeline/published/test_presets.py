@@ -369,5 +369,5 @@ def test_a_version_whose_rows_show_no_picture_has_texts_alone_in_the_joint_space
 
 def test_the_corpus_file_says_which_models_it_can_name(tmp_path: Path) -> None:
     file = write_corpus(tmp_path, "models: {x: {kind: oracle, model: y, revision: '1'}}\n")
-    with pytest.raises(UserError, match=r"models\.x: .*'oracle'"):
+    with pytest.raises(UserError, match=r"models\.x\.kind: .*'oracle'"):
         open_workspace(str(file))

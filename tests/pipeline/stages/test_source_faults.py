@@ -159,7 +159,7 @@ def test_what_nobody_foresaw_in_a_document_costs_that_document(
     assert refresh(workspace, options=RunOptions(replay=True)).counts.quarantined == 0
 
 
-def test_a_replay_in_vain_drops_nothing_that_is_new(published: Workspace, pdfs: Path, tmp_path: Path) -> None:
+def test_a_replay_that_changes_nothing_drops_nothing_that_is_new(published: Workspace, pdfs: Path, tmp_path: Path) -> None:
     workspace = open_workspace(str(write_corpus(tmp_path, "gates: {max_quarantined: 0.9}\n")))
     (pdfs / "page.pdf").write_bytes(b"<html>")
     assert refresh(workspace).published

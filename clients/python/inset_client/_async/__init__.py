@@ -24,7 +24,7 @@ class AsyncClient:
 
     Args:
         url: Address of the service, such as ``https://search.example.org``.
-        key: API key, where the service asks for one.
+        key: API key, if the service asks for one.
         retries: Further tries of a request that the service refuses with a time to wait (429 or 503 with Retry-After).
         longest_wait_s: A longer wait is not waited for: the error is raised at once.
         timeout_s: Longest silence of the service; an answer of a model takes minutes.
@@ -32,8 +32,8 @@ class AsyncClient:
         headers: Further headers of every request.
 
     Raises:
-        ApiError: By every method, where the service answers with an error.
-        httpx.TransportError: By every method, where the service can't be reached.
+        ApiError: By every method, if the service answers with an error.
+        httpx.TransportError: By every method, if the service can't be reached.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class AsyncClient:
 
         Args:
             listed: The method that returns a page.
-            names: Its corpus, and its document or figure where it takes one.
+            names: Its corpus, and its document or figure if it takes one.
             query: Its further parameters.
         """
         while True:

@@ -194,7 +194,7 @@ def test_a_dead_endpoint_costs_descriptions_and_no_version(corpus: Corpus, endpo
 
 def test_a_key_that_is_refused_ends_the_refresh_with_its_setting(corpus: Corpus, endpoint: EndpointServer) -> None:
     endpoint.replies = lambda _call: status(401)
-    with pytest.raises(UserError, match=r"captions\.models\.vlm"):
+    with pytest.raises(UserError, match=r"models\.vlm\.endpoint\.api_key_env"):
         refresh(corpus())
 
 
@@ -207,7 +207,7 @@ def test_documents_have_the_captioner_of_their_source(corpus: Corpus, endpoint: 
 
 
 def test_a_captioner_of_words_isnt_asked_where_there_are_none(corpus: Corpus, endpoint: EndpointServer) -> None:
-    workspace = corpus(kind="ocr_llm")
+    workspace = corpus(kind="llm")
     made = refresh(workspace)
     assert made.published
     assert not endpoint.calls
@@ -320,5 +320,5 @@ def test_examples_of_a_prompt_are_sent_with_their_pictures_before_each_figure(
     key = workspace.captioners["vlm"].captions.key
     (folder / "valve.png").write_bytes(picture(6))
     assert corpus(prompt="prompts/shown.md").captioners["vlm"].captions.key != key, "another example, other replies"
-    with pytest.raises(UserError, match=r"asks about the picture, which 'ocr_llm' doesn't see"):
-        corpus(prompt="prompts/shown.md", kind="ocr_llm")
+    with pytest.raises(UserError, match=r"asks about the picture, which 'llm' doesn't see"):
+        corpus(prompt="prompts/shown.md", kind="llm")

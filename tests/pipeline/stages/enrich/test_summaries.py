@@ -174,5 +174,5 @@ def test_a_prompt_for_figures_is_refused_with_its_setting(corpus: Corpus) -> Non
     file = yaml.safe_load(workspace.file.read_text())
     file["models"]["llm"]["prompt"] = "ocr-caption"
     workspace.file.write_text(yaml.safe_dump(file))
-    with pytest.raises(UserError, match=r"captions\.models\.llm\.prompt: ocr-caption asks for a figure, not for a text"):
+    with pytest.raises(UserError, match=r"models\.llm\.prompt: ocr-caption asks for a figure, not for a text"):
         open_workspace(str(workspace.file))

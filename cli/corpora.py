@@ -59,7 +59,9 @@ def doctor(
 
 
 def status(
-    corpora: Annotated[list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Names; by default all.")] = None,
+    corpora: Annotated[
+        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Names or corpus files; by default all.")
+    ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the stores.")] = 10.0,
     as_json: Json = False,
 ) -> None:
@@ -68,15 +70,16 @@ def status(
     The exit code is that of the worst state: 0 ok, 1 unreachable, 2 broken, 3 refused, 4 damaged, 5 unfinished, 6 stale,
     7 held, 8 empty, 9 waiting for an answer, 10 retrying, 11 full.
     """
-    from pipeline.corpus.schedules import corpus_schedules
+    from pipeline.corpus.corpora import find_corpus_file
+    from pipeline.corpus.schedules import corpus_schedule, corpus_schedules
     from pipeline.operations.health import corpora_health
     from pipeline.operations.states import State
 
     schedules = corpus_schedules()
-    if unknown := set(corpora or ()) - {corpus.name for corpus in schedules}:
-        corpus_names = ", ".join(corpus.name for corpus in schedules) or "none"
-        raise UserError(f"there is no corpus {', '.join(sorted(unknown))}; there are: {corpus_names}")
-    health = corpora_health([corpus for corpus in schedules if not corpora or corpus.name in corpora], timeout_s=timeout)
+    if corpora:
+        by_name = {corpus.name: corpus for corpus in schedules}
+        schedules = [by_name.get(name) or corpus_schedule(find_corpus_file(name)) for name in corpora]
+    health = corpora_health(schedules, timeout_s=timeout)
     worst = min((corpus.state for corpus in health), key=lambda state: state.severity, default=State.OK)
     if as_json:
         print_json({"state": worst, "corpora": [corpus.model_dump(mode="json") for corpus in health]})

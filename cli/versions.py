@@ -336,7 +336,7 @@ def quarantine(
     replay: Annotated[bool, typer.Option("--replay", help="Try the documents in quarantine again.")] = False,
     accept: Annotated[
         list[str] | None,
-        typer.Option("--accept", help="Publish what can be read of this source, though an earlier document is kept."),
+        typer.Option("--accept", help="Take this source as it is, though an earlier document is kept."),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -33,6 +33,9 @@ def _corpus_param(names: list[str]) -> Param:
 
 
 _SHARED = [found for found in _SCHEDULES if not found.operations.own_dags]
+_TOLD = "inset_watch_told"
+"""Airflow's variable that holds the state of each corpus of which the watch has told people."""
+
 _CORPUS = _corpus_param([found.name for found in _SHARED if not found.problem])
 _VERSION_PARAM = Param("latest", type="string", title="Version", description="A version; or live, previous, latest.")
 _REASON = Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")
@@ -152,6 +155,7 @@ def mirror() -> None:
 @task
 def watch() -> None:
     """Log the state of every corpus, send it as metrics, and fail if a person is needed."""
+    from airflow.sdk import Variable
     from airflow.sdk.observability import stats
 
     from pipeline.operations.health import corpora_health
@@ -162,23 +166,28 @@ def watch() -> None:
     context: Any = get_current_context()
     schedules = corpus_schedules()
     healths = corpora_health(schedules)
-    # Each run keeps what it told for the next one, so that people are told once of each state.
-    states_told = context["ti"].xcom_pull(task_ids="watch", key="told", include_prior_dates=True) or {}
-    all_notifiers = {name: arguments for corpus in schedules for name, arguments in corpus.operations.notify.items()}
-    states_now = {health.corpus: f"{health.state} {health.newest}" for health in healths if health.state.needs_person}
-    context["ti"].xcom_push(key="told", value=states_now)
-    for corpus, health in zip(schedules, healths, strict=True):
-        # What runs wait for, they have told themselves.
-        has_changed = states_now.get(corpus.name) not in (None, states_told.get(corpus.name))
-        if has_changed and health.state not in (State.WAITING, State.RETRYING):
-            # The notifiers of a file that isn't YAML are unknown.
-            notifiers = corpus.operations.notify or (all_notifiers if corpus.problem else {})
-            tell(notifiers, context, corpus.name, "found", f"{corpus.name}: {health.state}: {'; '.join(health.problems)}")
     for health in healths:
         for name, value, tags in measures(health):
             stats.gauge(name, value, tags=tags)
         if (up := engine_answers(health)) is not None:
             stats.gauge("inset.engine_up", float(up), tags={"corpus": health.corpus})
+    # People are told once of each state. A variable, since XComs go with their runs, and are no order of runs.
+    states_before = Variable.get(_TOLD, default={}, deserialize_json=True)
+    all_notifiers = {name: arguments for corpus in schedules for name, arguments in corpus.operations.notify.items()}
+    states_told = {}
+    for corpus, health in zip(schedules, healths, strict=True):
+        if not health.state.needs_person:
+            continue
+        state, message = f"{health.state} {health.newest}", f"{corpus.name}: {health.state}: {'; '.join(health.problems)}"
+        # What runs wait for, they have told themselves.
+        is_told = state == states_before.get(corpus.name) or health.state in (State.WAITING, State.RETRYING)
+        # The notifiers of a broken file may be unknown, or be what is broken.
+        for notifiers in (corpus.operations.notify, all_notifiers if corpus.problem else {}):
+            is_told = is_told or tell(notifiers, context, corpus.name, "found", message)
+        if is_told or not all_notifiers:
+            states_told[corpus.name] = state
+    # Written once people were told: of what a crash or a dead notifier swallowed the next run tells.
+    Variable.set(_TOLD, states_told, serialize_json=True)
     if problems := log_health(healths):
         raise AirflowFailException("; ".join(problems))
 

@@ -22,7 +22,7 @@ from airflow.sdk import (
     get_current_context,
     task,
 )
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTimetableInvalid
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from plugins.airflow_run import (
@@ -40,7 +40,7 @@ from plugins.airflow_run import (
 from plugins.approve import Approve, Ask
 from plugins.confirm import Confirm
 from plugins.enrich import Enrich
-from plugins.notify import check_notifiers, refresh_callbacks
+from plugins.notify import refresh_callbacks
 from plugins.remedies import in_ui
 from plugins.source_trigger import SourceTrigger
 from schemas.printing import line
@@ -295,11 +295,7 @@ def _timetable(corpus_schedule: CorpusSchedule, source: Asset) -> Any:
 
 
 def refresh_dag(corpus_schedule: CorpusSchedule) -> DAG:
-    """Return the refresh DAG of a corpus.
-
-    Raises:
-        AttributeError: There is no such notifier.
-    """
+    """Return the refresh DAG of a corpus."""
     file = str(corpus_schedule.file)
     published = Asset(f"inset://{corpus_schedule.name}", group="inset")
     watch = (
@@ -309,7 +305,6 @@ def refresh_dag(corpus_schedule: CorpusSchedule) -> DAG:
     )
     source = Asset(f"inset-source://{corpus_schedule.name}", group="inset", watchers=watch)
     operations = corpus_schedule.operations
-    check_notifiers(operations)
     pool: dict[str, Any] = {"pool": operations.pool} if operations.pool else {}
     with DAG(
         f"refresh_{corpus_schedule.name}",
@@ -366,7 +361,7 @@ def broken_dag(corpus_schedule: CorpusSchedule, problem: str, schedule: str | No
         doc_md=_BROKEN.format(file=line(str(corpus_schedule.file)), problem=problem),
         schedule=schedule,
         tags=["inset", "broken"],
-        default_args={"owner": "inset"},
+        default_args={"owner": "inset", **({} if corpus_schedule.problem else refresh_callbacks(corpus_schedule))},
         **_EVERY_DAG,
     ) as dag:
         corpus_file()
@@ -374,7 +369,7 @@ def broken_dag(corpus_schedule: CorpusSchedule, problem: str, schedule: str | No
 
 
 def corpus_dag(corpus_schedule: CorpusSchedule) -> DAG:
-    """Return the DAG of a corpus file. Only Airflow can validate a cron expression, so a wrong one is found here."""
+    """Return the DAG of a corpus file; of one that Airflow can't schedule, a DAG that says so, to people too where it runs."""
     try:
         dag = (
             broken_dag(corpus_schedule, corpus_schedule.problem, corpus_schedule.schedule)
@@ -383,11 +378,7 @@ def corpus_dag(corpus_schedule: CorpusSchedule) -> DAG:
         )
         dag.validate()  # type: ignore[no-untyped-call]
     except Exception as error:  # noqa: BLE001  Airflow raises many kinds, and none may hide the other corpora
-        problem_kind = "schedule" if isinstance(error, AirflowTimetableInvalid | ValueError) else type(error).__name__
-        problem = (
-            f"{line(str(corpus_schedule.file))}: {problem_kind}: {line(str(error))}; use a cron expression or a preset such as "
-            "@daily"
-        )
+        problem = line(f"{corpus_schedule.file}: Airflow can't schedule it: {type(error).__name__}: {error}")
         return broken_dag(
             corpus_schedule, corpus_schedule.problem or problem, "@daily" if corpus_schedule.schedule else None
         )

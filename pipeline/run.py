@@ -133,17 +133,25 @@ class RefreshRun:
 
     After ``assemble``, ``tag`` writes tagged copies in parallel if they are wanted; ``check`` makes those that are
     missing. Each step holds the run's lease, and deletes what it finds damaged, so that the next run makes it again. Steps
-    in other processes use the same ``run_id``. ``tied_to_process``: the run ends with this process. A step raises
-    ``TransientError`` while another run holds the lease, and ``UserError`` if it would change a finished version.
+    in other processes use the same ``run_id``. ``tied_to_process``: the run ends with this process. ``by``, by default the
+    operating system's user, is for the audit log. A step raises ``TransientError`` while another run holds the lease, and
+    ``UserError`` if it would change a finished version.
     """
 
     def __init__(
-        self, workspace: Workspace, run_id: str, report: Report = silent, *, tied_to_process: bool = False
+        self,
+        workspace: Workspace,
+        run_id: str,
+        report: Report = silent,
+        *,
+        tied_to_process: bool = False,
+        by: str | None = None,
     ) -> None:
         self.workspace = workspace
         self.run_id = run_id
         self._report = report
         self._tied = tied_to_process
+        self._by = by
         self._lease: Lease | None = None
         self._seconds: dict[str, float] = {}
 
@@ -162,7 +170,9 @@ class RefreshRun:
             rebuild = options.force or is_live_damaged(workspace)
             retry = _quarantined(workspace, options.documents) if options.replay else frozenset()
             rebuild |= planning.has_kept(workspace, options.accept)
-            plan = planning.plan(_with_budget(workspace, options), self.run_id, retry=retry, rebuild=rebuild)
+            plan = planning.plan(
+                _with_budget(workspace, options), self.run_id, retry=retry, accept=options.accept, rebuild=rebuild
+            )
             plan = plan.model_copy(update={"options": options})
             if plan.outcome == "build" and not options.dry_run:
                 workspace.reach_engine()
@@ -241,7 +251,7 @@ class RefreshRun:
                 live = self._publish_approved(version, approved)
             # The run's own version may have a manifest already, from ``finish`` or from a try that was killed.
             elif manifest is None or manifest.run_id == self.run_id:
-                live = publishing.publish(workspace, version, lease)
+                live = publishing.publish(workspace, version, lease, by=self._by)
             else:
                 live = self._publish_existing(manifest, lease)
             if live:
@@ -283,7 +293,8 @@ class RefreshRun:
             if refused or (pointer is not None and pointer.held):
                 return False
             expected = pointer.version if pointer is not None else None
-            move_pointer(store, version, expected=expected, is_held=False, lease=lease, since=datetime.now(UTC))
+            now = datetime.now(UTC)
+            move_pointer(store, version, expected=expected, is_held=False, lease=lease, since=now, by=self._by)
         update_alias(self.workspace)
         return True
 
@@ -382,9 +393,9 @@ def _quarantined(workspace: Workspace, sources: Sequence[str]) -> frozenset[str]
     rows = read_ledger(workspace.store, finished[0].version) if finished else []
     # Sources that can't be read have no document id, and are tried each time anyway.
     return frozenset(
-        row.doc_id
+        row.bytes_id
         for row in rows
-        if row.status is Status.QUARANTINED and row.doc_id and (not sources or row.source in sources)
+        if (row.status is Status.QUARANTINED or row.code) and row.bytes_id and (not sources or row.source in sources)
     )
 
 

@@ -59,6 +59,13 @@ PARAMS = {
         title="Documents",
         description="With Replay quarantine: sources of the documents to try again; none: all.",
     ),
+    "accept": Param(
+        [],
+        type="array",
+        items={"type": "string"},
+        title="Accept",
+        description="Sources to take as they are, though an earlier document is kept.",
+    ),
     "override": Param(
         None,
         type=["null", "string"],
@@ -94,7 +101,7 @@ def refresh_run(corpus: str) -> "Iterator[RefreshRun]":
     from pipeline.run_log import log_progress
 
     with logged_errors():
-        run = RefreshRun(open_workspace(corpus), run_name(), log_progress())
+        run = RefreshRun(open_workspace(corpus), run_name(), log_progress(), by=person())
         yield run
         # A task that succeeds in a later try takes back the note of the try that failed; an error never gets here.
         last, task = read_last_refresh(run.workspace.store), get_current_context()["ti"].task_id

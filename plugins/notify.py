@@ -4,7 +4,7 @@ import contextlib
 import json
 import logging
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.sdk.bases.notifier import BaseNotifier
 
-from schemas.corpus.operations import OperationOptions
 from schemas.errors import InsetError
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class Webhook(BaseNotifier):
         self.url = url
 
     def notify(self, context: Any) -> None:
-        """Post the event; Airflow logs a failure."""
+        """Post the event."""
         names = ("corpus", "event", "message", "version", "release_note")
         body = json.dumps({name: context[name] for name in names if name in context}).encode()
         if not self.url.startswith(("http://", "https://")):
@@ -56,23 +55,8 @@ class Webhook(BaseNotifier):
             pass
 
 
-def check_notifiers(options: OperationOptions) -> None:
-    """Make each notifier once.
-
-    Raises:
-        AttributeError: There is no such notifier.
-    """
-    for notifiers in (options.notify, options.announce):
-        _notifier_calls(notifiers)
-
-
-def _notifier_calls(notifiers: Notifiers) -> list[Callable[[Any], None]]:
-    # Rendering its templates changes a notifier, so that each is called once.
-    return [resolve_name(name)(**arguments) for name, arguments in notifiers.items()]
-
-
-def tell(notifiers: Notifiers, context: Any, corpus: str, event: str, message: str, **more: str) -> None:
-    """Call notifiers; one that fails is logged.
+def tell(notifiers: Notifiers, context: Any, corpus: str, event: str, message: str, **more: str) -> bool:
+    """Call notifiers, and return whether one succeeded; one that fails is logged.
 
     Args:
         notifiers: Those of the corpus file.
@@ -82,12 +66,19 @@ def tell(notifiers: Notifiers, context: Any, corpus: str, event: str, message: s
         message: One line; templates see it as ``message``, and as ``exception``.
         more: Further names that templates see.
     """
+    is_told = False
     for name, arguments in notifiers.items():
         try:
-            (notifier,) = _notifier_calls({name: arguments})
-            notifier({**context, "corpus": corpus, "event": event, "message": message, "exception": message, **more})
+            # Rendering its templates changes a notifier, so that each is called once.
+            notifier = resolve_name(name)(**arguments)
+            known = {**context, "corpus": corpus, "event": event, "message": message, "exception": message, **more}
+            # Calling a notifier would hide that it failed.
+            notifier.render_template_fields(known)
+            notifier.notify(known)
+            is_told = True
         except Exception as error:  # noqa: BLE001  must not hide the others
-            _logger.warning("%s was not called: %s", name, error)
+            _logger.warning("%s failed: %s", name, error)
+    return is_told
 
 
 def refresh_callbacks(corpus_schedule: "CorpusSchedule") -> dict[str, Any]:
@@ -95,7 +86,7 @@ def refresh_callbacks(corpus_schedule: "CorpusSchedule") -> dict[str, Any]:
 
     def retried(context: Any) -> None:
         ti = context["ti"]
-        message = f"{ti.task_id} is tried again, {ti.try_number + 1} of {ti.max_tries + 1}: {context.get('exception')}"
+        message = f"{ti.task_id} is tried again, {ti.try_number + 1} of {ti.max_tries + 1}: {_why(context)}"
         _note(corpus_schedule, context, "retrying", message, until=datetime.now(UTC) + ti.task.max_retry_delay)
         if ti.try_number in TOLD_TRIES:
             tell(corpus_schedule.operations.notify, context, corpus_schedule.name, "retrying", message)
@@ -103,10 +94,17 @@ def refresh_callbacks(corpus_schedule: "CorpusSchedule") -> dict[str, Any]:
     def failed(context: Any) -> None:
         exception = context.get("exception")
         state: RefreshState = "rejected" if isinstance(exception, HITLRejectException) else "failed"
-        _note(corpus_schedule, context, state, f"{context['ti'].task_id}: {exception}")
-        tell(corpus_schedule.operations.notify, context, corpus_schedule.name, "failed", str(exception))
+        _note(corpus_schedule, context, state, f"{context['ti'].task_id}: {_why(context)}")
+        tell(corpus_schedule.operations.notify, context, corpus_schedule.name, "failed", _why(context))
 
     return {"on_retry_callback": retried, "on_failure_callback": failed}
+
+
+def _why(context: Any) -> str:
+    """Return why a task ended; one whose process was killed raised nothing."""
+    return str(
+        context.get("exception") or "its process was killed, for lack of memory or by somebody; its log may say more"
+    )
 
 
 def note_question(corpus_schedule: "CorpusSchedule", context: Any, message: str, hours: float) -> None:

@@ -231,6 +231,7 @@ class ParsedDocument:
     """The content of a PDF before any model has run.
 
     ``date`` is the document's own, such as 2024-03-31; ``labels`` are the PDF's page labels, () if they are the numbers.
+    ``doubts`` say why the file may be cut or damaged.
     """
 
     doc_id: str
@@ -244,6 +245,7 @@ class ParsedDocument:
     failures: tuple[PageFailure, ...] = ()
     date: str | None = None
     labels: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

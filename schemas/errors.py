@@ -26,7 +26,7 @@ from schemas.base import Frozen
 class FailureCode(StrEnum):
     """Why a document, page or row is in quarantine. ``law_broken``: its rows violate an invariant of ``check``.
 
-    ``earlier_kept``: pages of the file can't be read any more, and the earlier document is kept.
+    ``earlier_kept``: the file gives no document, or a doubtful or much smaller one, and the earlier document is kept.
     """
 
     NEEDS_PASSWORD = "needs_password"
@@ -63,9 +63,6 @@ UNFINISHED = frozenset({FailureCode.OVER_BUDGET, FailureCode.MODEL_CRASHED, Fail
 
 UNREAD_PAGES = frozenset({FailureCode.DAMAGED, FailureCode.PAGE_UNREADABLE})
 """Failures of pages whose content is lost in part or in full."""
-
-BROKEN_FILE = frozenset({FailureCode.DAMAGED, FailureCode.UNREADABLE, FailureCode.EMPTY_FILE})
-"""Failures of whole files that are half copied or cut."""
 
 
 class InsetError(Exception):

@@ -204,6 +204,9 @@ class PdfDocument(Protocol):
     def lost_content(self) -> list[str]:
         """Return the new warnings that mean lost content, each once."""
 
+    def doubts(self) -> tuple[str, ...]:
+        """Return why the file may be cut or damaged, by what was read so far; () where nothing says so."""
+
     def free_memory(self) -> None:
         """Drop caches of pages read so far."""
 

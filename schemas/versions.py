@@ -36,7 +36,8 @@ class LedgerRow:
 
     ``stamp`` is the modification time in nanoseconds, or the ETag: equal size and stamp mean unchanged. ``attempt`` is the key of
     the last try, limits included: a quarantined document is retried only when it changes. ``doc_id`` is "" if the bytes can't be
-    read. ``newer`` is the SHA-256 of the source's bytes if, for a reason in ``message``, the document of earlier ones is kept.
+    read. ``newer`` is the SHA-256 of the source's bytes, "" if they can't be read, where for a reason in ``message`` the document
+    of earlier ones is kept; it has a ``code`` then if the bytes give no document.
     """
 
     source: str
@@ -55,7 +56,7 @@ class LedgerRow:
     @property
     def bytes_id(self) -> str:
         """SHA-256 of the source's bytes: the document's id, unless the document is of earlier bytes."""
-        return self.newer or self.doc_id
+        return self.doc_id if self.newer is None else self.newer
 
 
 class SourceFate(NamedTuple):
@@ -91,7 +92,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class PlannedDocument:
-    """A source of the next version, with the digest of its bytes; ``newer`` and ``message`` as in ``LedgerRow``."""
+    """A source of the next version, with the digest of its bytes; ``newer``, ``message`` and ``code`` as in ``LedgerRow``."""
 
     source: str
     doc_id: str
@@ -99,6 +100,12 @@ class PlannedDocument:
     stamp: str
     newer: str | None = None
     message: str | None = None
+    code: FailureCode | None = None
+
+    @property
+    def bytes_id(self) -> str:
+        """As of ``LedgerRow``."""
+        return self.doc_id if self.newer is None else self.newer
 
 
 class PlanCounts(Frozen):

@@ -5,6 +5,7 @@ themselves; the parent gets only a short result.
 """
 
 import contextlib
+import fcntl
 import io
 import math
 import multiprocessing
@@ -245,6 +246,7 @@ def _in_child(
     os.environ.clear()
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
+    _end_with_reader(reply, ends=True)
     last: Done[Result] | Refused | ChildError
     try:
         _limit_memory(limits.memory_mb)
@@ -260,7 +262,16 @@ def _in_child(
         last = ChildError(error)
     except Exception as error:  # noqa: BLE001  an unexpected error fails this document, not the refresh
         last = Refused(FailureCode.CRASHED, line(f"reading it failed: {type(error).__name__}: {error}")[:300])
-    reply.send_bytes(pickle.dumps(last))
+    _end_with_reader(reply, ends=False)
+    with contextlib.suppress(BrokenPipeError):  # the run was killed
+        reply.send_bytes(pickle.dumps(last))
+
+
+def _end_with_reader(pipe: Connection, *, ends: bool) -> None:
+    """Let Linux end this process, silently, once the run that reads its pipe was killed; or not any more."""
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+    flags = fcntl.fcntl(pipe, fcntl.F_GETFL)
+    fcntl.fcntl(pipe, fcntl.F_SETFL, flags | os.O_ASYNC if ends else flags & ~os.O_ASYNC)
 
 
 def _limit_memory(mebibytes: int) -> None:

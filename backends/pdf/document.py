@@ -1,9 +1,10 @@
 """The implementation of ``PdfDocument`` with MuPDF."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from backends.pdf.opening import free_memory, lost_content, open_pdf, rejecting
+from backends.pdf.opening import ends_whole, free_memory, means_lost_content, new_warnings, open_pdf, rejecting
 from backends.pdf.page import MuPdfPage, read_page
 from schemas.documents import OutlineEntry
 from schemas.errors import BadInputError, FailureCode
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _MOST_NODES = 10_000
 """Maximum nodes of a number tree: a cyclic one has no end."""
+
+_VARIABLE = re.compile(r"\(.*?\)|\d+")
 
 _LONGEST = 30
 """Maximum characters of a label."""
@@ -83,14 +86,15 @@ def _label_text(style: str, number: int) -> str:
 
 def open_document(data: bytes, passwords: Sequence[str] = ()) -> "MuPdfDocument":
     """Open a PDF; arguments and errors as for ``open_pdf``."""
-    return MuPdfDocument(open_pdf(data, passwords))
+    return MuPdfDocument(open_pdf(data, passwords), is_whole=ends_whole(data))
 
 
 class MuPdfDocument:
     """Implements ``PdfDocument``. MuPDF's warnings and cache are global to the process: open one at a time."""
 
-    def __init__(self, pdf: "pymupdf.Document") -> None:
-        self._pdf = pdf
+    def __init__(self, pdf: "pymupdf.Document", *, is_whole: bool = True) -> None:
+        self._pdf, self._is_whole = pdf, is_whole
+        self._warnings = set[str]()
 
     @property
     def page_count(self) -> int:
@@ -146,7 +150,17 @@ class MuPdfDocument:
 
     def lost_content(self) -> list[str]:
         """Return the distinct warnings since the last call that mean lost content."""
-        return lost_content()
+        warnings = new_warnings()
+        # Without the numbers and names by which warnings of two files differ.
+        self._warnings.update(_VARIABLE.sub("", warning).strip() for warning in warnings)
+        return [warning for warning in warnings if means_lost_content(warning)]
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return why the file may be cut or damaged; see the port."""
+        self.lost_content()
+        rebuilt = ["its structure was damaged, and rebuilt"] if self.is_repaired else []
+        cut = [] if self._is_whole else ["it doesn't end as a PDF does"]
+        return (*cut, *rebuilt, *(f"reading it warned: {warning}" for warning in sorted(self._warnings)))
 
     def free_memory(self) -> None:
         """Empty the cache of earlier pages."""

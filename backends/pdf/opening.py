@@ -1,6 +1,7 @@
 """Open PDFs with MuPDF, and convert its errors."""
 
 import importlib.metadata
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -19,6 +20,9 @@ RELEASE = importlib.metadata.version(LIBRARY)
 
 _HEADER_WITHIN = 1024
 """Bytes at the start of a file that must contain its header (ISO 32000-2, 7.5.2, allows bytes before it)."""
+
+_END_WITHIN = 4096
+_END = re.compile(rb"startxref\s+\d+\s+%%EOF[\s\0]*$")
 
 _LOST = (
     "zlib error",
@@ -65,7 +69,7 @@ def open_pdf(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
             raise BadInputError("the file needs a password; none of those given opens it", FailureCode.NEEDS_PASSWORD)
         pages = document.page_count
     if pages == 0:
-        damaged = document.is_repaired or bool(lost_content())
+        damaged = document.is_repaired or any(map(means_lost_content, new_warnings()))
         code, why = (
             (FailureCode.UNREADABLE, "no page could be found") if damaged else (FailureCode.NO_PAGES, "it has no pages")
         )
@@ -80,12 +84,22 @@ def rejecting(message: str, code: FailureCode, page: int | None = None) -> Abstr
     return errors.rejecting(message, code, page, also=(mupdf.FzErrorBase,))
 
 
-def lost_content() -> list[str]:
-    """Return MuPDF's distinct warnings since the last call that mean lost content."""
+def new_warnings() -> list[str]:
+    """Return MuPDF's distinct warnings since the last call."""
     import pymupdf
 
-    warnings = pymupdf.TOOLS.mupdf_warnings(True).splitlines()
-    return list(dict.fromkeys(line for line in warnings if any(part in line for part in _LOST)))
+    lines = pymupdf.TOOLS.mupdf_warnings(True).splitlines()
+    return [line for line in dict.fromkeys(lines) if not line.startswith("... repeated")]
+
+
+def means_lost_content(warning: str) -> bool:
+    """Return whether a warning of MuPDF means lost content."""
+    return any(part in warning for part in _LOST)
+
+
+def ends_whole(data: bytes) -> bool:
+    """Return whether a file ends as a PDF does (ISO 32000-2, 7.5.5): ``startxref``, an offset, ``%%EOF``."""
+    return _END.search(data[-_END_WITHIN:]) is not None
 
 
 def free_memory() -> None:

@@ -56,6 +56,7 @@ class DocumentHead:
     pages: int
     date: str | None = None
     labels: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 def parsed_file(doc_id: str, key: str) -> str:
@@ -112,6 +113,13 @@ class ParsedDocumentFile(_DocumentFile):
     lines = _Rows("lines", Line)
     failures = _Rows("failures", PageFailure)
 
+    _heads = _Rows(_HEAD, DocumentHead, keep=True)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the file may be cut or damaged."""
+        return self._heads[0].doubts
+
     @property
     def labelled(self) -> frozenset[int]:
         """The orders of the placements that contain lines of text."""
@@ -162,7 +170,9 @@ def read_parsed(store: ObjectStore, file: str) -> ParsedDocument:
     with reading(store, file):
         head = rows_of(DocumentHead, part_of(table, _HEAD))[0]
         parts: dict[str, Any] = {name: rows_of(noun, part_of(table, name)) for name, noun in _PARSED.items()}
-    return ParsedDocument(doc_id=head.doc_id, title=head.title, date=head.date, labels=head.labels, **parts)
+    return ParsedDocument(
+        doc_id=head.doc_id, title=head.title, date=head.date, labels=head.labels, doubts=head.doubts, **parts
+    )
 
 
 def pack_structured(document: StructuredDocument, tree: Sequence[Node], chunks: Sequence[Chunk]) -> bytes:
@@ -198,4 +208,5 @@ def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None)
 
 
 def _head(document: ParsedDocument | StructuredDocument) -> DocumentHead:
-    return DocumentHead(document.doc_id, document.title, len(document.pages), document.date, document.labels)
+    doubts = document.doubts if isinstance(document, ParsedDocument) else ()
+    return DocumentHead(document.doc_id, document.title, len(document.pages), document.date, document.labels, doubts)

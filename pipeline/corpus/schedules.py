@@ -1,10 +1,12 @@
 """What a scheduler needs of each corpus file. Light to import, since schedulers parse DAG files often."""
 
 import contextlib
+import importlib.util
 import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from pydantic import ValidationError
@@ -52,15 +54,17 @@ class CorpusSchedule:
     problem: str = ""
 
 
-def corpus_schedules() -> list[CorpusSchedule]:
+def corpus_schedules(*, notifiers: bool = True) -> list[CorpusSchedule]:
     """Return every corpus of the corpora folder, broken ones included, sorted by name.
+
+    ``notifiers`` makes each notifier once, which imports Airflow; a service that answers questions needs none.
 
     Raises:
         UserError: The folder can't be read.
     """
     schedules: dict[str, CorpusSchedule] = {}
     broken: list[CorpusSchedule] = []
-    for corpus in map(_schedule, corpus_files()):
+    for corpus in (corpus_schedule(file, notifiers=notifiers) for file in corpus_files()):
         if corpus.problem:
             broken.append(corpus)
             continue
@@ -80,9 +84,12 @@ def corpus_schedules() -> list[CorpusSchedule]:
     return [schedules[name] for name in sorted(schedules)]
 
 
-def _schedule(file: Path) -> CorpusSchedule:
+def corpus_schedule(file: Path, *, notifiers: bool = True) -> CorpusSchedule:
+    """Return a corpus by its file, broken or not; ``notifiers`` as in ``corpus_schedules``."""
     try:
         corpus = load_corpus(str(file))
+        if notifiers:
+            check_notifiers(corpus.operations, file)
         # Schedulers store the file's name as text.
         os.fsencode(file).decode("utf-8")
     except UserError as error:
@@ -98,6 +105,19 @@ def _schedule(file: Path) -> CorpusSchedule:
             has_access=corpus.access is not None,
         )
     return _broken_schedule(file, problem)
+
+
+def check_notifiers(options: OperationOptions, file: Path) -> None:
+    """Make the notifiers of a corpus file once, where Airflow is installed; raise ``UserError`` where one can't be made."""
+    for key in ("notify", "announce") if importlib.util.find_spec("airflow") else ():
+        for name, arguments in getattr(options, key).items():
+            try:
+                resolve_name(name)(**arguments)
+            except Exception as error:
+                raise UserError(
+                    f"{file}: operations.{key}: {name} can't be made: {type(error).__name__}: {error}; name a notifier that is "
+                    "installed, with its own arguments"
+                ) from error
 
 
 def _broken_schedule(file: Path, problem: str) -> CorpusSchedule:

@@ -39,7 +39,7 @@ FREE_BYTES = 64 << 20
 Found = TypeVar("Found")
 
 _OVERDUE = timedelta(hours=1)
-"""Longest delay of the next try, or of the end of a question, before its run counts as dead."""
+"""Longest delay of the next task or try, or of the end of a question, before its run counts as dead."""
 
 
 class GateMargin(Frozen):
@@ -243,8 +243,8 @@ def _read_health(schedule: CorpusSchedule, store: ObjectStore, now: datetime) ->
             break
         unfinished = unfinished or name
     lease = _lease(store)
-    refreshing = lease.run_id if lease and lease.run_id and lease.until > now else None
     last = read_last_refresh(store)
+    refreshing = lease.run_id if lease and lease.run_id and lease.until + _silence_of(lease, last) > now else None
     last_run = last.at if last else min(lease.until, now) if lease else newest.created if newest else None
     problems = [(State.BROKEN, text) for text in schedule.problem.splitlines()]
     problems += [*_problems(schedule, store, pointer, live, newest), *_disk_problems(store)]
@@ -301,6 +301,12 @@ def _problems(
             yield State.REFUSED, f"{newest.version} was refused: {refusal}"
     if pointer and pointer.held:
         yield State.HELD, "held since a rollback: refreshes publish nothing until somebody publishes a version"
+
+
+def _silence_of(lease: Lease, last: LastRefresh | None) -> timedelta:
+    """Return how long a run may be silent: between tasks, one of Airflow waits for a slot; Airflow says where it fails."""
+    is_begun = last is not None and (last.run_id, last.state) == (lease.run_id, "started")
+    return _OVERDUE if is_begun and lease.run_id.startswith("airflow:") else timedelta()
 
 
 def _run_problem(last: LastRefresh, pointer: Pointer | None, now: datetime) -> tuple[State, str] | None:

@@ -36,7 +36,8 @@ REMEDIES = {
     FailureCode.MODEL_UNREACHABLE: f"See whether the model's server answers; {_BY_ITSELF}.",
     FailureCode.OVER_BUDGET: f"Raise the budget in the corpus file; {_BY_ITSELF}.",
     FailureCode.TAGGING_FAILED: "The document is indexed; only its copy with tags is missing. Report the document.",
-    FailureCode.EARLIER_KEPT: f"Replace the file by a whole copy ({_BY_ITSELF}), or publish what can be read: --accept SOURCE.",
+    FailureCode.EARLIER_KEPT: f"Correct what the message says, or put a whole copy there ({_BY_ITSELF}). A password or a larger "
+    "limit needs a replay. Or take the file as it is: inset quarantine CORPUS --accept SOURCE, Accept… in Airflow.",
     FailureCode.LAW_BROKEN: "A fault of Inset: report the document with the message. Replay after an upgrade.",
 }
 """What an operator can do about each code."""

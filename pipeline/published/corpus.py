@@ -393,7 +393,7 @@ def open_published(
 
 def every_published(drawer: PageDrawer) -> Iterator[PublishedCorpus]:
     """Open the corpora of the corpora folder; those with a wrong file are left out and logged."""
-    for scheduled in corpus_schedules():
+    for scheduled in corpus_schedules(notifiers=False):
         problem = scheduled.problem
         if not problem:
             try:

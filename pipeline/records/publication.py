@@ -182,13 +182,15 @@ def move_pointer(
     is_held: bool,
     lease: Lease | None = None,
     since: datetime,
+    by: str | None = None,
     moved: AuditEvent | None = None,
 ) -> Pointer:
     """Make a finished version live: the only commit of a refresh. The audit log gets an event.
 
     ``expected`` is the version that must be live now, None if none may be; ``since`` is the time of the move.
-    ``is_held`` lets later refreshes build without publishing. A publishing run gives its ``lease``, an operator the event
-    ``moved``. Raises ``ContractError`` if another version was published meanwhile, or a later run took over the lease.
+    ``is_held`` lets later refreshes build without publishing. A publishing run gives its ``lease`` and ``by`` whom it was
+    started, an operator the event ``moved``. Raises ``ContractError`` if another version was published meanwhile, or a
+    later run took over the lease.
     """
     live, etag = _read_pointer(store)
     if (live.version if live else None) != expected:
@@ -201,7 +203,7 @@ def move_pointer(
     if live is not None and fence < live.fence:
         raise ContractError(f"{version} was not published: a later run published meanwhile; refresh again")
     if moved is None:
-        moved = _move_event("refresh", expected, version, run_id=lease.run_id if lease else None, at=since)
+        moved = _move_event("refresh", expected, version, by=by, run_id=lease.run_id if lease else None, at=since)
     pointer = Pointer(
         version=version,
         previous=expected,

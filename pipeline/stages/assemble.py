@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +23,7 @@ from pipeline.records.ledger import (
     write_ledger,
 )
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
+from pipeline.records.readings import changes_of, keep_earlier
 from pipeline.records.row_parts import Facts, new_rows, rows_of_documents, write_version_rows
 from ray_jobs.pools import Batch, Outcome, ordered_pool, outcomes_of_batch
 from schemas.base import batched
@@ -63,6 +64,8 @@ def assemble(
     started = time.monotonic()
     store, corpus = workspace.store, workspace.corpus
     plan = read_plan(store, version)
+    if broken:
+        plan = _without_broken(workspace, plan, broken)
     run_id, inherited = plan.run_id, inherit(workspace, plan).without({*rebuild, *broken})
     failed = _failed_documents(workspace, version, broken)
     # These are parsed, but have no structure or break a law; documents that failed in ``parse`` have no file.
@@ -99,6 +102,16 @@ def assemble(
     write_failures(store, run_id, failures)
     counts = _document_counts(ledger, failures) | row_counts
     return write_note(store, version, Stage.ASSEMBLE, StageNote(seconds=time.monotonic() - started, counts=counts))
+
+
+def _without_broken(workspace: Workspace, plan: Plan, broken: Mapping[str, str]) -> Plan:
+    """Return the plan with the earlier document of each changed source whose document breaks a law, if it is taken over."""
+    changes = changes_of(workspace, plan)
+    earlier = {change.now.source: replace(change.now, doc_id=change.before.doc_id) for change in changes}
+    documents = [earlier.get(document.source, document) for document in plan.documents]
+    taken_over = inherit(workspace, plan.model_copy(update={"documents": documents})).documents - broken.keys()
+    faults = {doc_id: (FailureCode.LAW_BROKEN, f"it breaks a law ({laws})") for doc_id, laws in broken.items()}
+    return keep_earlier(workspace, plan, changes, faults, taken_over)
 
 
 def _document_counts(ledger: Sequence[LedgerRow], failures: Iterable[Failure]) -> dict[str, int]:
@@ -211,7 +224,7 @@ def _ledger(
                 yield LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id])
             elif document.doc_id in failed:
                 code, step, message = failed[document.doc_id]
-                yield LedgerRow(**(facts | {"message": message}), status=Status.QUARANTINED, code=code, step=step)
+                yield LedgerRow(**(facts | {"message": message, "code": code}), status=Status.QUARANTINED, step=step)
             else:
                 raise ContractError(f"{document.source} was neither parsed nor failed; run the parse stage again")
 
@@ -287,7 +300,7 @@ def _kept_failures(ledger: Iterable[LedgerRow], run_id: str) -> Iterator[Failure
         if row.newer is not None:
             yield Failure(
                 source=row.source,
-                doc_id=row.newer,
+                doc_id=row.newer or None,
                 page=None,
                 step=Stage.PARSE,
                 code=FailureCode.EARLIER_KEPT,

@@ -112,13 +112,13 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
     """
     started = time.monotonic()
     store = workspace.store
-    plan = read_plan(store, version)
-    inherited = inherit(workspace, plan)
     rebuild: set[str] = set()
     broken: dict[str, str] = {}
-    verified = inherited.documents
+    verified: Set[str] | None = None
     while True:
-        ledger = read_ledger(store, version)
+        plan, ledger = read_plan(store, version), read_ledger(store, version)
+        inherited = inherit(workspace, plan)
+        verified = inherited.documents if verified is None else verified
         inherited = inherited.without({row.doc_id for row in ledger if row.status is Status.QUARANTINED} | rebuild)
         with tempfile.TemporaryDirectory(prefix="inset-") as folder, TemporaryTables() as tables:
             docs = Path(folder)

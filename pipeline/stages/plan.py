@@ -58,12 +58,19 @@ MEASURED_PAGES = 50
 """Pages that a version parsed, from which its seconds say what a page takes."""
 
 
-def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset(), rebuild: bool = False) -> Plan:
+def plan(
+    workspace: Workspace,
+    run_id: str,
+    *,
+    retry: frozenset[str] = frozenset(),
+    accept: Sequence[str] = (),
+    rebuild: bool = False,
+) -> Plan:
     """Compare the source with the live version and return the plan of the next one; nothing is written.
 
     A version that was already built, or refused, from the same inputs is not built again; see the plan's ``outcome``. A
-    refused one is judged again by the present bounds of gates. ``retry`` are quarantined documents to try again.
-    ``rebuild`` builds even if the inputs are unchanged, because the live version is damaged.
+    refused one is judged again by the present bounds of gates. ``retry`` are quarantined documents to try again, ``accept``
+    sources to take as they are. ``rebuild`` builds even if the inputs are unchanged, because the live version is damaged.
 
     Raises:
         UserError: The source was never there or never held a PDF, or the default preset or the answer settings are invalid.
@@ -85,6 +92,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         attempt=workspace.keys.attempt,
         digest=source.digest,
         retry=retry,
+        accept=accept,
         forgotten=read_forgotten(store).doc_ids,
     )
     if live is None and not comparison.documents and not comparison.carried and comparison.forgotten:
@@ -94,7 +102,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         )
     fingerprint = key(
         settings=workspace.keys.settings,
-        sources={document.source: document.doc_id for document in comparison.documents}
+        sources={document.source: document.bytes_id for document in comparison.documents}
         | {row.source: row.doc_id for row in comparison.carried},
     )
     parsed = _parsed_documents(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)

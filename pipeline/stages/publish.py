@@ -43,7 +43,7 @@ def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
     return manifest
 
 
-def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
+def publish(workspace: Workspace, version: str, lease: Lease, *, by: str | None = None) -> bool:
     """Write a version's manifest, and make it live if gates hold and the corpus isn't held; return whether it is live now.
 
     Raises as ``finish`` does, and ``ContractError`` where another version was published meanwhile.
@@ -57,7 +57,7 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
         return True
     if refusals_of(manifest) or (live is not None and live.held):
         return False
-    move_pointer(store, version, expected=manifest.parent, is_held=False, lease=lease, since=datetime.now(UTC))
+    move_pointer(store, version, expected=manifest.parent, is_held=False, lease=lease, since=datetime.now(UTC), by=by)
     update_alias(workspace)
     return True
 

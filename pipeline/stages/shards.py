@@ -26,11 +26,15 @@ def parse(workspace: Workspace, version: str, shard: int | None = None, report: 
     sources = {
         document.doc_id: document.source for document in reversed(plan.documents) if document.doc_id in doc_ids_of_shards
     }
+    kept_ids = {document.doc_id for document in plan.documents if document.newer is not None}
     failures: list[Failure] = []
     pages = 0
     slowest_documents: list[SlowDocument] = []
     outcomes = parse_documents(
-        [ParseJob(doc_id, source) for doc_id, source in sorted(sources.items(), key=lambda item: item[1])],
+        [
+            ParseJob(doc_id, source, doc_id in kept_ids)
+            for doc_id, source in sorted(sources.items(), key=lambda item: item[1])
+        ],
         source=workspace.source(),
         store_address=workspace.store.root,
         options=workspace.corpus.parse,

@@ -14,6 +14,7 @@ from pipeline.corpus.answers import check_answers
 from pipeline.corpus.corpora import corpora_folder, corpus_files
 from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.presets import check_default_preset
+from pipeline.corpus.schedules import check_notifiers
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.records.collection import holds
 from pipeline.records.lease import alone
@@ -95,6 +96,7 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
     checks: list[tuple[str, Callable[[Workspace], Finding | None]]] = [
         (" source", _source),
         (" store", _store),
+        (" notifiers", _notifiers),
         (" passwords", _passwords),
         (" engine", _engine),
         (" preset", _preset),
@@ -131,6 +133,10 @@ def _warning(message: str, remedy: str) -> Finding:
 
 def _broken(message: str, remedy: str) -> Finding:
     return Finding(subject="", ok=False, message=message, remedy=remedy)
+
+
+def _notifiers(workspace: Workspace) -> None:
+    check_notifiers(workspace.corpus.operations, workspace.file)
 
 
 def _source(workspace: Workspace) -> Finding:

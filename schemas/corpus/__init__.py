@@ -341,7 +341,9 @@ class Corpus(Section):
     @field_validator("schedule")
     @classmethod
     def _cron(cls, schedule: str | None) -> str | None:
+        from croniter import croniter
+
         presets = {"@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly", "@continuous", "@once"}
-        if schedule is not None and schedule not in presets and len(schedule.split()) not in (5, 6):
+        if schedule is not None and schedule not in presets and not (" " in schedule and croniter.is_valid(schedule)):
             raise ValueError(f"use a cron expression of five fields or one of {', '.join(sorted(presets))}")
         return schedule

@@ -55,7 +55,7 @@ _WRITTEN = re.compile(r"(?:D:)?(\d{4})(\d{2})?(\d{2})?")
 FIRST_YEAR = 1993
 """Year of the first PDF: an earlier date is an unset clock (1970, 1904, 1601)."""
 
-PARSE_VERSION = "33"
+PARSE_VERSION = "34"
 
 _FREE_MEMORY_EVERY = 16
 """Pages after which the PDF library's cache is emptied."""
@@ -144,6 +144,7 @@ def parse(
         failures=tuple(reading.failures),
         date=date_of(*document.dates),
         labels=_labels(document),
+        doubts=document.doubts(),
     )
 
 

@@ -36,23 +36,27 @@ def compare(
     attempt: str,
     digest: Callable[[str], str],
     retry: frozenset[str] = frozenset(),
+    accept: Sequence[str] = (),
     forgotten: frozenset[str] = frozenset(),
 ) -> Comparison:
     """Compare a listing with the live version's ledger, [] without one.
 
     Equal size and stamp mean unchanged; all other files are digested. A quarantined document is carried over while neither
-    its bytes nor ``attempt``, the key of what would be tried on it, change, unless ``retry`` names it. Failures of the
-    source are never carried over, and ``forgotten`` documents are left out. ``digest`` returns a source's document id; it
+    its bytes nor ``attempt``, the key of what would be tried on it, change, unless ``retry`` names it; so is an earlier
+    document that is kept in place of one, unless ``accept`` names the source. Failures of the source are never carried over,
+    and ``forgotten`` documents are left out. ``digest`` returns a source's document id; it
     raises ``BadInputError``, or ``FileNotFoundError`` for a file that is gone.
     """
     rows_by_source = {row.source: row for row in ledger}
     comparison, present_sources = Comparison(), set[str]()
     for file in listed:
         row = rows_by_source.get(file.source)
+        if row is not None and (row.doc_id in forgotten or file.source in accept):
+            row = replace(row, status=Status.QUARANTINED, attempt="")  # nothing of it is kept
         document = _planned_document(file, row, attempt, digest, retry)
         if document is None:
             continue
-        if document.doc_id in forgotten:
+        if document.bytes_id in forgotten:
             comparison.forgotten.append(file.source)
             continue
         present_sources.add(file.source)
@@ -60,7 +64,7 @@ def compare(
             comparison.carried.append(document)
         else:
             comparison.documents.append(document)
-        is_kept = row is not None and row.bytes_id == document.doc_id
+        is_kept = row is not None and row.bytes_id == document.bytes_id
         (comparison.new if row is None else comparison.kept if is_kept else comparison.changed).append(file.source)
     comparison.gone.extend(sorted(rows_by_source.keys() - present_sources))
     return comparison
@@ -75,10 +79,17 @@ def _planned_document(
     except FileNotFoundError:
         return None
     except BadInputError as error:
-        return _unreadable(file, error, attempt)
-    if row is not None and _still_quarantined(row, doc_id, attempt) and doc_id not in retry:
-        # With the new stamp, the next refresh needn't digest the same bytes again.
-        return replace(row, stamp=file.stamp)
+        if row is None or row.status is not Status.INDEXED:
+            return _unreadable(file, error, attempt)
+        message = f"the file can't be read ({error.code}: {error.message}): the document before is kept"
+        return PlannedDocument(file.source, row.doc_id, file.size, file.stamp, newer="", message=message, code=error.code)
+    is_same = row is not None and row.bytes_id == doc_id and row.attempt == attempt and row.code not in OF_THE_SOURCE
+    if row is not None and is_same and doc_id not in retry:
+        if row.status is Status.QUARANTINED:
+            # With the new stamp, the next refresh needn't digest the same bytes again.
+            return replace(row, stamp=file.stamp)
+        if row.newer is not None:
+            return PlannedDocument(file.source, row.doc_id, file.size, file.stamp, doc_id, row.message, row.code)
     return PlannedDocument(file.source, doc_id, file.size, file.stamp)
 
 
@@ -105,14 +116,9 @@ def _unreadable(file: SourceFile, error: BadInputError, attempt: str) -> LedgerR
     )
 
 
-def _still_quarantined(row: LedgerRow, doc_id: str, attempt: str) -> bool:
-    is_same = row.doc_id == doc_id and row.attempt == attempt
-    return row.status is Status.QUARANTINED and row.code not in OF_THE_SOURCE and is_same
-
-
 def was_disturbed(ledger: Sequence[LedgerRow]) -> bool:
     """Return whether the source removed or changed planned files during the refresh."""
-    return any(row.code in OF_THE_SOURCE and row.doc_id for row in ledger)
+    return any(row.code in OF_THE_SOURCE and row.bytes_id for row in ledger)
 
 
 def cut_shards(sizes: Mapping[str, int], shard_bytes: int, max_shards: int = 256) -> list[list[str]]:

@@ -1,6 +1,8 @@
 """The DAGs that operators start, and the watch, on a real Airflow."""
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -101,6 +103,48 @@ def test_a_version_that_is_confirmed_after_it_went_live_has_not_moved() -> None:
     by_hand = event(4, None)
     assert has_moved([by_hand], [*known, by_hand])
     assert has_moved([event(5, "a")], [*known, by_hand])
+
+
+_FIVE_TIMES = """
+import json, sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from airflow.sdk import DAG
+from dags import operations
+start, told, states = datetime.now(UTC), Path(sys.argv[1]), {}
+for dag in [dag for dag in vars(operations).values() if isinstance(dag, DAG) and type(dag.timetable).__name__ != 'NullTimetable']:
+    for number in range(5):
+        if number == 2:
+            told.mkdir()
+        run = dag.test(logical_date=start + timedelta(minutes=15 * number))
+        lines = (told / "told").read_text().splitlines() if told.exists() else []
+        tasks = {task.task_id: str(task.state) for task in run.get_task_instances()}
+        states.setdefault(dag.dag_id, []).append([tasks, lines])
+print(json.dumps(states))
+"""
+
+
+@pytest.mark.slow
+def test_scheduled_operations_run_again_and_again_and_tell_of_each_state_once(
+    tmp_path: Path, airflow_env: dict[str, str]
+) -> None:
+    corpora, folder = tmp_path / "corpora", tmp_path / "mailbox"
+    corpora.mkdir()
+    to = f"tests.dags.notifier.FileNotifier: {{file: {folder / 'told'}, text: '{{{{ message }}}}'}}"
+    (corpora / "pumps.yaml").write_text(f"name: pumps\nsourc: x\noperations: {{notify: {{{to}}}}}\n")
+    (corpora / "winches.yaml").write_text("name: winches\nsource: x\noperations: {notify: {plugins.notify.Webhok: {}}}\n")
+    env = airflow_env | {"INSET_CORPORA": str(corpora)}
+    for command in (["db", "migrate"], ["dags", "reserialize"]):
+        assert airflow(env, *command).returncode == 0
+    command = [sys.executable, "-W", "ignore", "-c", _FIVE_TIMES, str(folder)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (runs,) = json.loads(done.stdout.splitlines()[-1]).values()
+    assert [tasks for tasks, _ in runs] == 5 * [{"watch": "failed", "update_assets": "success"}], "somebody is needed"
+    assert [len(lines) for _, lines in runs] == [0, 0, 2, 2, 2], "told again until somebody could be told, and once then"
+    pumps, winches = runs[-1][1]
+    assert pumps.startswith("pumps: broken: ")
+    assert "operations.notify: plugins.notify.Webhok can't be made: " in winches
 
 
 def _ask(file: Path, question: str, page: int) -> None:

@@ -69,6 +69,8 @@ def test_a_question_a_long_retry_and_a_failure_are_told_and_shown(
         f"enrich is tried again, {attempt + 1} of 13: no space left on device" for attempt in TOLD_TRIES
     ]
     assert corpus_health(found, datetime.now(UTC)).state is State.RETRYING
+    calls["on_retry_callback"](_context())
+    assert "its process was killed" in corpus_health(found, datetime.now(UTC)).problems[0]
 
     note_question(found, _context("approve"), "Publish it?", 12)
     assert bodies[-1]["event"] == "waiting"

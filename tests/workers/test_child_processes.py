@@ -61,6 +61,24 @@ def test_what_an_order_holds_is_made_in_the_environment_of_now(monkeypatch: pyte
     assert outcomes == [Done("set since")]
 
 
+def _say_and_wait(_task: None, _opened: Callable[[int], None]) -> None:
+    os.write(1, b"begun\n")
+    signal.pause()
+
+
+def test_children_end_in_silence_with_a_run_that_is_killed() -> None:
+    code = (
+        "from schemas.corpus import ParseOptions; from workers.child_processes import run_all\n"
+        "from tests.workers.test_child_processes import _say_and_wait\n"
+        "list(run_all(_say_and_wait, [None, None], ParseOptions(workers=2)))"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        assert [run.stdout.readline() for _ in range(2)] == [b"begun\n"] * 2
+        run.kill()
+        assert run.communicate() == (b"", b""), "it returns once the last child has closed its end"
+
+
 def _raise(error: Exception, _opened: Callable[[int], None]) -> None:
     raise error
 

@@ -19,9 +19,16 @@ from pipeline.records.descriptions import drawn_cache, read_spent
 from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections_by_id, parsed_documents
 from pipeline.records.ledger import readable_ledger
 from pipeline.records.notes import StageNote, read_plan, write_note
+from pipeline.records.readings import (
+    changes_of,
+    earlier_readings,
+    faults_of_parse,
+    faults_of_structure,
+    keep_earlier,
+    no_document,
+)
 from pipeline.stages.enrich.captions import describe_targets
 from pipeline.stages.enrich.embedding import Embedding
-from pipeline.stages.enrich.readings import keep_earlier
 from ray_jobs.cluster import connected
 from ray_jobs.enrich import (
     FEW_DOCUMENTS,
@@ -62,16 +69,14 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     Ray starts only when there is work for it. Pictures over the budget stay unread, and are counted.
     """
     started = time.monotonic()
-    plan = keep_earlier(workspace, read_plan(workspace.store, version))
-    inherited = inherit(workspace, plan)
-    doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
-    # Of several sources of a document the first counts: in reversed order it is written last.
-    sources = {document.doc_id: document.source for document in reversed(plan.documents)}
     with contextlib.ExitStack() as stack:
         ray = _OnDemand(workspace, stack)
         structuring = _Structuring(workspace, ray, report)
-        structuring.structure(doc_ids, plan.again)
-        counts, failed = dict(structuring.counts), structuring.failed
+        plan, inherited, doc_ids = _structure(workspace, read_plan(workspace.store, version), structuring)
+        # Of several sources of a document the first counts: in reversed order it is written last.
+        sources = {document.doc_id: document.source for document in reversed(plan.documents)}
+        counts = dict(structuring.counts)
+        failed = {doc_id: failure for doc_id, failure in structuring.failed.items() if doc_id in sources}
         structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
         counts |= draw(workspace, structured, report)
         limits = workspace.corpus.budget
@@ -99,6 +104,30 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         spent=captioned.spent | embedding.paid,
     )
     return write_note(workspace.store, version, Stage.ENRICH, note)
+
+
+def _structure(workspace: Workspace, plan: Plan, structuring: "_Structuring") -> tuple[Plan, Inherited, list[str]]:
+    """Structure the documents of a plan that the parent doesn't have; return them, and the plan with what is kept of before."""
+    changes = changes_of(workspace, plan)
+    earlier_ids = earlier_readings(workspace, plan, changes)
+    plan = keep_earlier(workspace, plan, changes, faults_of_parse(workspace, plan, changes, earlier_ids), earlier_ids)
+
+    def structure(more: Collection[str] = ()) -> tuple[Inherited, list[str]]:
+        inherited = inherit(workspace, plan)
+        doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
+        structuring.structure([*doc_ids, *sorted({*more}.difference(doc_ids))], plan.again)
+        return inherited, doc_ids
+
+    # What a person accepts isn't compared, nor what is kept already.
+    changes = [change for change in changes_of(workspace, plan) if change.before.doc_id in earlier_ids]
+    inherited, doc_ids = structure({change.before.doc_id for change in changes})
+    failures = structuring.failed
+    lost = {doc_id: no_document(failure.code, failure.message) for doc_id, failure in failures.items()}
+    whole = [change for change in changes if failures.keys().isdisjoint((change.now.doc_id, change.before.doc_id))]
+    kept_ids = {change.before.doc_id for change in changes} - failures.keys()
+    plan_before = plan
+    plan = keep_earlier(workspace, plan, changes, {**lost, **faults_of_structure(workspace, whole)}, kept_ids)
+    return (plan, inherited, doc_ids) if plan is plan_before else (plan, *structure())
 
 
 _Pictures = dict[str, list[str]]
@@ -150,7 +179,7 @@ class _Structuring:
             # Workers wrote them through stores of their own, so what this one remembers may be out of date.
             for doc_id in batch:
                 store.forget(files[doc_id])
-        self.counts["structured"] = len(todo) - len(self.failed)
+        self.counts["structured"] += len(todo) - len(self.failed.keys() & {*todo})
 
     def _structured(self, doc_ids: Sequence[str]) -> Iterator[list[Outcome[bool]]]:
         """Structure some documents, and yield the outcomes."""

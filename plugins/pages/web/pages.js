@@ -171,6 +171,7 @@ async function submit(form) {
     const state = await ended(dag, run, (...now) => show([...now, ": ", link]));
     form.closest("dialog").dataset.changed = "";
     form.querySelector("[data-close]").textContent = "Close";
+    renew().catch(() => {}); // closing the dialog loads the page anew
     if (state === "success") { // once more would start a further run
       const task = planned ? "plan" : form.dataset.shows;
       const result = task && await call(`${runPath(dag, run)}/taskInstances/${task}/xcomEntries/return_value`);
@@ -336,7 +337,16 @@ async function tellEnd(place) {
   await tellReason(place, dag, run, state);
 }
 
-document.addEventListener("DOMContentLoaded", () => {
+/** Show the page as it is now, behind an open dialog. */
+async function renew() {
+  const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
+  const main = document.querySelector("main");
+  for (const old of main.querySelectorAll(":scope > :not(dialog)")) old.remove();
+  main.prepend(...page.querySelectorAll("main > :not(dialog)"));
+  setUp();
+}
+
+function setUp() {
   const asked = document.querySelector("[data-run]");
   if (asked) askAirflow(asked).catch((error) => { asked.textContent = error.message; });
   const begun = document.querySelector("[data-run-asked]");
@@ -345,9 +355,6 @@ document.addEventListener("DOMContentLoaded", () => {
     time.title = time.textContent;
     time.textContent = new Date(time.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   }
-  for (const dialog of document.querySelectorAll("dialog")) {
-    dialog.addEventListener("close", () => "changed" in dialog.dataset && location.reload());
-  }
   for (const place of document.querySelectorAll("[data-load]")) {
     load(place).catch((error) => { place.textContent = error.message; });
   }
@@ -355,6 +362,13 @@ document.addEventListener("DOMContentLoaded", () => {
   if (places.length) {
     lastRuns(places).catch(() => {}); // the page says when it ended without
     pauses(places).catch(() => {});
+  }
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  setUp();
+  for (const dialog of document.querySelectorAll("dialog")) {
+    dialog.addEventListener("close", () => "changed" in dialog.dataset && location.reload());
   }
   if (document.querySelector("main[data-refreshing]")) setInterval(() => document.querySelector("dialog[open]") || location.reload(), RELOAD_MS);
 });

@@ -95,6 +95,35 @@ def test_a_run_under_way_is_shown_and_a_dead_one_is_unfinished(folder: Path) -> 
     assert version_name(1) in dead.problems[0]
 
 
+def test_a_run_that_waits_for_a_slot_is_under_way(folder: Path) -> None:
+    store = write_corpus(folder, "pumps")
+    store.replace(f"versions/{version_name(0)}/plan.json", b"{}")
+    note_refresh(store, "airflow:nightly", "started")
+    lease.acquire(store, "airflow:nightly", tied_to_process=False)
+    last_word = datetime.now(UTC) + lease.TERM
+    waiting = corpus_health(schedule_of("pumps"), last_word + timedelta(minutes=50))
+    assert (waiting.state, waiting.refreshing) == (State.EMPTY, "airflow:nightly")
+    assert corpus_health(schedule_of("pumps"), last_word + timedelta(minutes=70)).state is State.UNFINISHED
+    note_refresh(store, "airflow:nightly", "failed", "parse: its process was killed")
+    assert corpus_health(schedule_of("pumps"), datetime.now(UTC)).state is State.UNFINISHED, "Airflow has said so"
+
+
+def test_what_a_corpus_file_names_is_made_where_the_file_is_checked(folder: Path) -> None:
+    wrong = {
+        "plugins.notify.Webhok: {}": "Webhok",
+        "plugins.notify.Webhook: {urll: x}": "urll",
+        "nowhere.Hook: {}": "nowhere",
+    }
+    for notifier, problem in wrong.items():
+        write_corpus(folder, "pumps", more=f"operations: {{announce: {{{notifier}}}}}\n")
+        health = corpus_health(schedule_of("pumps"), NOW)
+        assert health.state is State.BROKEN
+        assert "operations.announce: " in health.problems[0]
+        assert problem in health.problems[0]
+    write_corpus(folder, "pumps", more="schedule: a b c d e\n")
+    assert corpus_health(schedule_of("pumps"), NOW).state is State.BROKEN
+
+
 def test_each_corpus_has_a_line_whatever_is_wrong_with_the_others(folder: Path) -> None:
     write_corpus(folder, "good", versions=1)
     write_corpus(folder, "empty")

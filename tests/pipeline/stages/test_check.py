@@ -184,6 +184,21 @@ def test_a_document_of_the_live_version_that_breaks_a_law_leaves_it_and_comes_ba
     assert find_damage(workspace, deep=True) == {}, "what earlier versions need is still there"
 
 
+@pytest.mark.slow
+def test_a_changed_document_that_breaks_a_law_keeps_the_reading_before_it(
+    published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = read_evidence(published.store, _live(published))
+    write_manual(tmp_path / "pdfs" / "winch.pdf", "place", seed=9)
+    _let_chunks_be_spoiled(monkeypatch, {"place": _FAULTS["place"][0]})
+    result = refresh(published)
+    assert result.published
+    (failure,) = result.failures
+    assert (failure.source, failure.code) == ("winch.pdf", FailureCode.EARLIER_KEPT)
+    assert "it breaks a law (" in failure.message
+    assert read_evidence(published.store, _live(published)) == before
+
+
 def test_a_row_that_is_lost_from_a_part_refuses_the_version(
     published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,25 +1,30 @@
 """What a source does while a refresh runs, and what can't be read of it: it costs what it touches, and nothing for good."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pymupdf
 import pytest
 
+from backends.pdf.document import MuPdfDocument, open_document
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.manifests import manifests
 from pipeline.records.publication import read_pointer
 from pipeline.run import RefreshRun, is_refused, refresh
+from pipeline.stages.plan import plan
 from pipeline.stages.publish import make_live
 from ray_jobs import enrich
 from schemas.documents import ParsedDocument
-from schemas.errors import FailureCode, TransientError, UserError
+from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.ids import sha256
 from schemas.reports import RefreshResult
 from schemas.stages import Report
 from schemas.versions import RunOptions
-from tests.manuals import write_manual
+from tests.manuals import write_manual, write_scan
+from tests.pdf_makers import write_every_kind
 from tests.pipeline.conftest import write_corpus
 
 
@@ -204,9 +209,118 @@ def test_half_of_a_small_corpus_doesnt_vanish_unseen(published: Workspace, pdfs:
     assert "2 of 4 documents of the live version are gone from the source (50%)" in refusal.message
 
 
+def _encrypted(path: Path) -> None:
+    with pymupdf.open(path) as document:
+        data = document.tobytes(encryption=pymupdf.PDF_ENCRYPT_AES_256, user_pw="secret", owner_pw="owner")
+    path.write_bytes(data)
+
+
+def _unreadable(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+_BAD_FILES: dict[FailureCode, Callable[[Path], object]] = {
+    FailureCode.NEEDS_PASSWORD: _encrypted,
+    FailureCode.NOT_A_PDF: lambda path: path.write_text("<html>moved</html>"),
+    FailureCode.EMPTY_FILE: lambda path: path.write_bytes(b""),
+    FailureCode.UNREADABLE: lambda path: path.write_bytes(b"%PDF-1.7\nnothing"),
+    FailureCode.PAGE_LIMIT: lambda path: write_manual(path, "long belt", seed=9, pages=4),
+    FailureCode.SOURCE_UNREADABLE: _unreadable,
+    FailureCode.CRASHED: lambda path: write_manual(path, "unforeseen drill", seed=9),
+}
+
+
+@pytest.mark.slow
+def test_a_bad_file_of_any_kind_keeps_the_last_good_reading(
+    published: Workspace, pdfs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PASSWORDS", "")
+    more = "gates: {max_partly_read: 0.9, max_row_loss: 0.1}\n"
+    parse = "parse: {workers: 2, layout: never, max_pages: 3, passwords_env: PASSWORDS}"
+    file = write_corpus(tmp_path, more)
+    file.write_text(file.read_text().replace("parse: {workers: 2, layout: never}", parse))
+    workspace, sources = open_workspace(str(file)), {f"{code}.pdf": code for code in _BAD_FILES}
+    for number, source in enumerate(sources, 3):
+        write_manual(pdfs / source, f"{source} drive", seed=number)
+    good = refresh(workspace)
+    assert good.published
+    documents, real = _documents(workspace), enrich.structure_with
+
+    def structure_with(parsed: ParsedDocument, *rest: object) -> object:
+        if any("unforeseen drill" in line.text for line in parsed.lines):
+            raise ZeroDivisionError
+        return real(parsed, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(enrich, "structure_with", structure_with)
+    for source, code in sources.items():
+        _BAD_FILES[code](pdfs / source)
+    kept = refresh(workspace)
+    assert kept.published
+    assert _left_out(kept) == dict.fromkeys(sources, FailureCode.EARLIER_KEPT)
+    assert all(f"({sources[failure.source]}: " in failure.message for failure in kept.failures)
+    assert (_documents(workspace), kept.counts.partly_read) == (documents, len(sources))
+
+    assert not refresh(workspace).published, "nothing is new"
+    write_manual(pdfs / "belt.pdf", "belt drive", seed=30)
+    parsed = plan(workspace, "plan").summary
+    assert (parsed.to_parse, parsed.changed, parsed.new) == (1, 0, 1), "what failed isn't tried again by itself"
+    assert _left_out(refresh(workspace)) == _left_out(kept)
+    monkeypatch.setenv("PASSWORDS", "secret")
+    replayed = refresh(workspace, options=RunOptions(replay=True))
+    assert _left_out(replayed) == {
+        source: code for source, code in _left_out(kept).items() if source != "needs_password.pdf"
+    }
+    accepted = refresh(workspace, options=RunOptions(accept=["not_a_pdf.pdf"]))
+    assert _left_out(accepted)["not_a_pdf.pdf"] is FailureCode.NOT_A_PDF
+    (pdfs / "source_unreadable.pdf").unlink()
+    back = write_manual(pdfs / "source_unreadable.pdf", "drive that is back", seed=31)
+    assert "source_unreadable.pdf" not in _left_out(refresh(workspace))
+    assert sha256(back.read_bytes()) in _documents(workspace)
+
+
+@pytest.mark.slow
+def test_a_scan_without_words_waits_for_a_person(published: Workspace, pdfs: Path) -> None:
+    before = _documents(published)
+    write_scan(pdfs / "pump.pdf", "water pump")
+    kept = refresh(published)
+    assert (kept.published, _documents(published)) == (True, before)
+    (failure,) = kept.failures
+    assert failure.code is FailureCode.EARLIER_KEPT
+    assert re.match(r"the file has 0 of \d+ words that it had: the document before, of 2 pages, is kept", failure.message)
+    accepted = refresh(published, options=RunOptions(accept=["pump.pdf"]))
+    assert (accepted.published, accepted.failures) == (True, [])
+    assert not refresh(published).published, "what was accepted stays"
+
+
+@pytest.mark.slow
+def test_no_cut_of_a_file_passes_for_the_whole(tmp_path: Path) -> None:
+    files = write_every_kind(tmp_path)
+    assert len(files) >= 20
+    for file in files:
+        data = file.read_bytes()
+        whole = _read(data)
+        assert whole is not None, file
+        for percent in range(5, 100, 2):
+            cut = _read(data[: len(data) * percent // 100])
+            assert cut is None or set(cut.doubts()) - set(whole.doubts()), f"{file.name} cut at {percent} %"
+
+
+def _read(data: bytes) -> MuPdfDocument | None:
+    """Return a PDF whose every page was read; None where one can't be."""
+    try:
+        document = open_document(data)
+        for number in range(1, document.page_count + 1):
+            document.read_page(number)
+    except BadInputError:
+        return None
+    return document
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("share", "lost"), [(0.7, "1 pages can't be read any more"), (0, "the file can't be read any more")]
+    ("share", "lost"),
+    [(0.7, "1 pages can't be read any more"), (0, "the file gives no document (empty_file: the file is empty)")],
 )
 def test_a_half_copied_file_keeps_its_last_good_reading_until_it_is_whole(
     published: Workspace, pdfs: Path, share: float, lost: str

@@ -93,6 +93,9 @@ class _Document:
     def lost_content(self) -> list[str]:
         return []
 
+    def doubts(self) -> tuple[str, ...]:
+        return ()
+
     def free_memory(self) -> None:
         pass
 

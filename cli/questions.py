@@ -12,6 +12,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from cli.terminal import CorpusArgument, Json, VersionOption, print_json, print_table, say, show, show_marked
+from schemas.access import principal
 from schemas.errors import UserError
 from schemas.filters import NO_FILTERS, Filters, Option
 
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
 
 _EXCERPT = 300
 """Characters shown of a hit."""
+
+ReaderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--as",
+        metavar="PRINCIPAL",
+        help="Ask as this reader, where the corpus file has 'access': group:service, user:4711. May be repeated. Without it no "
+        "document is hidden here.",
+    ),
+]
 
 _OPTIONS = {
     name: option for name, field in Filters.model_fields.items() for option in field.metadata if isinstance(option, Option)
@@ -76,6 +87,20 @@ def _parsed(name: str, text: str) -> Any:
         raise UserError(f"{option.spellings[0]} {text}: {error}") from None
 
 
+def _open(corpus: str, names: Sequence[str] | None) -> "PublishedCorpus":
+    """Return a corpus as the reader of ``--as`` sees it; without one nothing is hidden, and a line says so."""
+    from pipeline.published.corpus import open_published
+
+    published = open_published(corpus)
+    try:
+        principals = frozenset(map(principal, names)) if names else None
+    except ValueError as error:
+        raise UserError(f"--as {error}") from error
+    if principals is None and published.has_rights:
+        say("no document is hidden on this machine; to ask as a reader: --as group:NAME, user:NAME or everyone")
+    return published.for_reader(principals)
+
+
 @takes_filters
 def search(
     corpus: CorpusArgument,
@@ -96,12 +121,12 @@ def search(
     ] = None,
     like: Annotated[str | None, typer.Option(help="Instead of QUERY: show figures like this one, given by its id.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
+    reader: ReaderOption = None,
     as_json: Json = False,
     *,
     filters: Filters,
 ) -> None:
     """Search the live version."""
-    from pipeline.published.corpus import open_published
     from schemas.retrieval import GroupBy, Query
 
     if group is not None and group not in set(GroupBy):
@@ -127,7 +152,7 @@ def search(
         highlight=highlight or None,
         trace=trace,
     )
-    published = open_published(corpus)
+    published = _open(corpus, reader)
     if like is not None:
         _show_similar(published, like, k, version, as_json=as_json)
         return
@@ -256,13 +281,13 @@ def ask(
     version: VersionOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Show the rest of each passage too.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
+    reader: ReaderOption = None,
     as_json: Json = False,
     *,
     filters: Filters,
 ) -> None:
     """Answer a question, figures in place, a citation for each part."""
     from cli.answers import Conversation, show_answer, turn_of
-    from pipeline.published.corpus import open_published
     from schemas.retrieval import AnswerQuery
 
     if not (text := _question(question)):
@@ -282,7 +307,7 @@ def ask(
         version=version,
         trace=trace,
     )
-    published = open_published(corpus)
+    published = _open(corpus, reader)
     conversation = Conversation(corpus)
     query = replace(query, history=conversation.turns() if continues else ())
     if as_json:

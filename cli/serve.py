@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 from cli.terminal import Json, print_json, say, show
 from schemas.errors import UserError
@@ -40,6 +41,13 @@ TrustedHeader = Annotated[
         metavar="NAME",
         help="A header in which a proxy names the user, such as X-Forwarded-User; believed from loopback and --trusted-proxy "
         "alone. Its users see all corpora.",
+    ),
+]
+TrustedGroups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="A header in which that proxy names the user's groups, separated by commas, such as X-Forwarded-Groups.",
     ),
 ]
 TrustedProxy = Annotated[
@@ -86,6 +94,7 @@ def serve(
     deadline: Deadline = 60.0,
     keys: Keys = None,
     trusted_header: TrustedHeader = None,
+    trusted_groups: TrustedGroups = None,
     trusted_proxy: TrustedProxy = None,
     open_to_all: OpenToAll = False,
     cors_origin: CorsOrigin = None,
@@ -108,6 +117,7 @@ def serve(
         deadline_s=deadline,
         keys=keys,
         trusted_header=trusted_header,
+        trusted_groups=trusted_groups,
         trusted_proxies=trusted_proxy or [],
         is_open=open_to_all,
         redis=redis,
@@ -134,7 +144,7 @@ def mcp(corpora: CorporaArgument = None) -> None:
     from inset_client.mcp import server_of
     from query_service.serve import ServiceOptions
 
-    app = ServiceOptions(corpora=corpora or []).open()
+    app = ServiceOptions(corpora=corpora or [], sees_all=True).open()
     transport = httpx.ASGITransport(app)
 
     async def serve() -> None:
@@ -147,6 +157,15 @@ def mcp(corpora: CorporaArgument = None) -> None:
 def key(
     name: Annotated[str, typer.Argument(help="Whose key it is; the access log and limits go by it.")],
     corpora: Annotated[str, typer.Option(help="Corpora that it may see, separated by commas; '*' for all.")] = "",
+    principals: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--as",
+            metavar="PRINCIPAL",
+            help="As whom it reads corpora with 'access' in their file: group:service, user:4711; '*' sees every document. May "
+            "be repeated. Without it: what everyone may see.",
+        ),
+    ] = None,
     expires: Annotated[str, typer.Option(help="When it ends: 90d, 12w, 1y, a date such as 2027-01-31, or never.")] = "90d",
     per_minute: Annotated[int | None, typer.Option(min=1, help="Requests a minute; 6,000 by default.")] = None,
     concurrent: Annotated[int | None, typer.Option(min=1, help="Requests at once; 64 by default.")] = None,
@@ -170,13 +189,17 @@ def key(
             name=name,
             sha256=digest(secret),
             corpora=scopes,
+            principals=tuple(principals) if principals else None,
             expires=until,
             metrics=metrics,
             per_minute=per_minute,
             concurrent=concurrent,
             max_k=max_k,
         )
-    except ValueError as error:
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        if mistake["loc"][0] == "principals":
+            raise UserError(f"--as {mistake['msg'].removeprefix('Value error, ')}") from error
         raise UserError(f"{name!r} isn't a name of a key; write 1 to 100 printable characters") from error
     if as_json:
         print_json({"key": secret, "entry": entry.model_dump(mode="json", exclude_defaults=True)})

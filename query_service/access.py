@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -24,6 +24,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import DEFAULT_K
 from query_service.errors import error_response
 from query_service.keys import CONCURRENT, EVERY, NAME_LIMIT, PER_MINUTE, Key, KeyFile
+from schemas.access import Principals, principal
 from schemas.errors import UserError
 from schemas.retrieval import Query
 
@@ -42,7 +43,7 @@ CORS: dict[str, Any] = {
 
 _PUBLIC = {"/", "/api", "/healthz", "/readyz", "/openapi.json"}
 _PUBLIC_FOLDER = "/static/"
-_CALLER = "inset.caller"
+_CALLER, _HAS_RIGHTS = "inset.caller", "inset.has_rights"
 _FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
 
 _ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:]+\])(?::\d{1,5})?")
@@ -61,6 +62,8 @@ class Caller:
 
     name: str | None = None
     key: Key | None = None
+    principals: Principals | None = frozenset()
+    """As whom the caller reads corpora that limit their readers; None sees every document."""
 
     def sees(self, corpus: str) -> bool:
         """Return whether a corpus exists for the caller."""
@@ -69,6 +72,29 @@ class Caller:
 
 NOBODY = Caller(key=Key(name="nobody", sha256="0" * 64))
 """Sees no corpus: a request without a key where keys are required, of a path that needs none."""
+
+
+def principals_of(key: Key | None, user: str | None, groups: Iterable[str] = ()) -> Principals | None:
+    """Return as whom a request reads: what all that it presents have in common; None where that is everything.
+
+    A key without principals says nothing of them, so that the user alone counts; a request that presents nobody reads what
+    everyone may. Names of users and groups that can't be principals give none.
+    """
+    presented = [] if key is None or key.principals is None else [frozenset(key.principals)]
+    if user is not None:
+        names = [f"user:{user}", *(f"group:{group}" for group in groups)]
+        presented.append(frozenset(filter(None, map(_principal, names))))
+    limiting = [principals for principals in presented if EVERY not in principals]
+    if not limiting:
+        return None if presented else frozenset()
+    return frozenset.intersection(*limiting)
+
+
+def _principal(name: str) -> str | None:
+    try:
+        return principal(name)
+    except ValueError:
+        return None
 
 
 ANSWER_S = 0.5
@@ -138,8 +164,9 @@ def _connections(url: str) -> "ConnectionPool":
 class Access:
     """Decides who asks, and what they may.
 
-    ``keys`` is None if none are needed, ``header`` if no proxy names the user in it; it is believed from ``proxies``
-    alone. Users whom a proxy names see every corpus; one who sends a key too sees what the key may see.
+    ``keys`` is None if none are needed, ``header`` if no proxy names the user in it, ``groups_header`` if none names
+    the user's groups; both are believed from ``proxies`` alone. Users whom a proxy names see every corpus; one who sends a key
+    too sees what the key may see. ``sees_all`` is for a service of one person on the machine itself: no document is hidden.
     """
 
     def __init__(
@@ -147,11 +174,14 @@ class Access:
         keys: KeyFile | None = None,
         *,
         header: str | None = None,
+        groups_header: str | None = None,
         proxies: Sequence[Network] = LOOPBACK_NETWORKS,
         clock: Callable[[], float] = time.time,
         limits: RateLimits | None = None,
+        sees_all: bool = False,
     ) -> None:
-        self._keys, self._header, self._proxies, self._clock = keys, header, proxies, clock
+        self._keys, self._header, self._groups_header = keys, header, groups_header
+        self._proxies, self._clock, self._sees_all = proxies, clock, sees_all
         self.limits = limits or RateLimits()
 
     @property
@@ -178,25 +208,32 @@ class Access:
 
     def _identify(self, scope: Scope, headers: Headers) -> Caller:
         if self.is_open:
-            return Caller()
-        user = None
+            return Caller(principals=None if self._sees_all else frozenset())
+        user, groups = None, list[str]()
         if self._header is not None and (values := headers.getlist(self._header)) and self._is_proxy(scope):
             user = _user(values)
+            names = headers.getlist(self._groups_header) if self._groups_header is not None else []
+            groups = [group.strip() for name in names for group in _decoded(name).split(",")]
         if self._keys is None:
             if user is None:
                 raise _unknown("no user is named by a trusted proxy")
-            return Caller(user)
+            return Caller(user, None, principals_of(None, user, groups))
         sent_key = _key_of(headers)
         if sent_key is None:
             if user is None:
                 raise _unknown("a key is needed: send it as 'Authorization: Bearer KEY'")
-            return Caller(user)
+            return Caller(user, None, principals_of(None, user, groups))
         key = self._keys.find(sent_key)
         if key is None:
             raise _unknown("the key is not known here", "invalid_token")
         if key.expires is not None and key.expires.timestamp() <= self._clock():
             raise _unknown("the key has expired", "invalid_token")
-        return Caller(user or key.name, key)
+        return Caller(user or key.name, key, principals_of(key, user, groups))
+
+    @property
+    def identifying_headers(self) -> list[str]:
+        """The headers that say who asks, by which caches tell responses apart."""
+        return ["authorization", "x-api-key", *filter(None, (self._header, self._groups_header))]
 
     def client(self, scope: Scope) -> str | None:
         """Return the address that a request comes from: the peer's, or the one that a proxy among the peers names last."""
@@ -241,14 +278,17 @@ def _key_of(headers: Headers) -> str | None:
 def _user(values: Sequence[str]) -> str:
     if len(values) > 1:
         raise _unknown("the proxy names more than one user")
-    try:
-        name = values[0].encode("latin-1").decode()  # headers are bytes; proxies write UTF-8
-    except UnicodeDecodeError:
-        name = values[0]
-    name = name.strip()
+    name = _decoded(values[0]).strip()
     if not name or len(name) > NAME_LIMIT or not name.isprintable():
         raise _unknown("the proxy names no user")
     return name
+
+
+def _decoded(header: str) -> str:
+    try:
+        return header.encode("latin-1").decode()  # headers are bytes; proxies write UTF-8
+    except UnicodeDecodeError:
+        return header
 
 
 def _unknown(line: str, error: str = "") -> HTTPException:
@@ -280,8 +320,7 @@ class AccessControl:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if not self._access.is_open:
-            send = _private(send)
+        send = _private(scope, send, [] if self._access.is_open else self._access.identifying_headers)
         limits_name = None
         try:
             caller = self._access.caller(scope)
@@ -319,15 +358,17 @@ class AccessControl:
             raise _too_many(f"{limits_name} may send {per_minute} requests a minute", wait_s)
 
 
-def _private(send: Send) -> Send:
-    """Keep shared caches from giving a response to others than the one who may see it."""
+def _private(scope: Scope, send: Send, identifying_headers: Sequence[str]) -> Send:
+    """Keep caches from giving a response to others than the one who may see it, or to one who may see it no more."""
 
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name in ("authorization", "x-api-key"):
+            for name in identifying_headers:
                 headers.add_vary_header(name)
-            if cached := headers.get("cache-control"):
+            if scope.get("state", {}).get(_HAS_RIGHTS):
+                headers["cache-control"] = "private, no-cache"
+            elif identifying_headers and (cached := headers.get("cache-control")):
                 headers["cache-control"] = cached.replace("public", "private")
         await send(message)
 
@@ -355,6 +396,11 @@ def visible(request: Request, corpora: Mapping[str, Value]) -> dict[str, Value]:
     return {name: value for name, value in corpora.items() if caller.sees(name)}
 
 
+def note_rights(request: Request) -> None:
+    """Have caches ask again each time: a right to see the response may be withdrawn."""
+    request.scope["state"][_HAS_RIGHTS] = True
+
+
 def check_k(request: Request, k: int | None) -> int | None:
     """Return the most hits of a request's key, None for any number; raise ``HTTPException`` 403 if it asks for more."""
     key = caller_of(request.scope).key
@@ -377,9 +423,11 @@ def access_of(
     *,
     keys: Path | None = None,
     header: str | None = None,
+    groups_header: str | None = None,
     proxies: Sequence[str] = (),
     is_open: bool = False,
     redis: str | None = None,
+    sees_all: bool = False,
 ) -> Access:
     """Return the access of a service that listens on ``host``.
 
@@ -389,8 +437,11 @@ def access_of(
     Raises:
         UserError: The service would be open to other machines, or an argument is wrong.
     """
-    if header is not None and not re.fullmatch(r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*", header):
-        raise UserError(f"{header!r} isn't a name of a header; write one such as X-Forwarded-User")
+    for name in (header, groups_header):
+        if name is not None and not re.fullmatch(r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*", name):
+            raise UserError(f"{name!r} isn't a name of a header; write one such as X-Forwarded-User")
+    if groups_header is not None and header is None:
+        raise UserError("groups are those of a user: name the header of the user too, with --trusted-header")
     if keys is None and header is None and not is_open and not _is_loopback(host):
         raise UserError(
             f"everyone who reaches {host or 'any address'} could read all corpora; name a key file with --keys FILE (inset key "
@@ -398,7 +449,14 @@ def access_of(
         )
     networks = [*LOOPBACK_NETWORKS, *(_network(proxy) for proxy in proxies)]
     key_file = KeyFile(keys) if keys is not None else None
-    return Access(key_file, header=header, proxies=networks, limits=RateLimits(redis))
+    return Access(
+        key_file,
+        header=header,
+        groups_header=groups_header,
+        proxies=networks,
+        limits=RateLimits(redis),
+        sees_all=sees_all,
+    )
 
 
 def origins_of(names: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, StringConstraints
 
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import OpenVersion
+from query_service.access import caller_of
 from query_service.admission import Cost
 from query_service.requests import (
     ERRORS,
@@ -33,6 +34,7 @@ from query_service.requests import (
     file_response,
 )
 from query_service.stream import as_json
+from schemas.access import principals_digest
 from schemas.documents import Role
 from schemas.errors import RequestError
 from schemas.evidence import Hit, SearchResult, SimilarFigures
@@ -142,11 +144,12 @@ async def _reply(
 
 
 def _digest(request: Request) -> str:
-    """Return a digest of a request's path and parameters, but for those that may differ from page to page."""
+    """Return a digest of a request's path, reader and parameters, but for those that may differ from page to page."""
     parameters = [
         parameter for parameter in request.query_params.multi_items() if parameter[0] not in ("cursor", "limit", "version")
     ]
-    return hashlib.sha256(json.dumps([request.url.path, sorted(parameters)]).encode()).hexdigest()[:16]
+    asked = [request.url.path, sorted(parameters), principals_digest(caller_of(request.scope).principals)]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 
 def _parse(cursor: str, digest: str) -> tuple[str, int]:

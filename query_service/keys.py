@@ -17,6 +17,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.functional_validators import AfterValidator
 
+from schemas.access import principal
 from schemas.errors import UserError
 
 EVERY = "*"
@@ -42,6 +43,10 @@ def _printable(name: str) -> str:
     return name
 
 
+def _as(name: str) -> str:
+    return name if name == EVERY else principal(name)
+
+
 class Key(BaseModel):
     """A line of the key file."""
 
@@ -50,6 +55,11 @@ class Key(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT), AfterValidator(_printable)]
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the key, in hexadecimal.")
     corpora: tuple[str, ...] = Field((), description="Corpora that it may see; * for all.")
+    principals: tuple[Annotated[str, AfterValidator(_as)], ...] | None = Field(
+        None,
+        description="As whom it reads corpora that limit their readers, such as group:service; * sees every document. null: "
+        "as the user whom a proxy names, or else what everyone may see.",
+    )
     expires: AwareDatetime | None = Field(None, description="From when it is refused; null: never.")
     metrics: bool = Field(False, strict=True, description="Whether it may read /metrics.")
     per_minute: int | None = Field(None, strict=True, gt=0, description=f"Requests a minute; null: {PER_MINUTE}.")

@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException
 
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import Box
-from query_service.access import visible
+from query_service.access import caller_of, note_rights, visible
 from query_service.admission import Admission
 from query_service.errors import Problem
 from query_service.guard import BODY_LIMIT, PICTURE_LIMIT
@@ -310,8 +310,9 @@ def example(value: Any, media_type: str = "application/json") -> dict[int | str,
 
 
 def corpora_of(request: Request) -> Mapping[str, PublishedCorpus]:
-    """Return the corpora that the caller may see, by name."""
-    return visible(request, cast(Mapping[str, PublishedCorpus], request.app.state.corpora))
+    """Return the corpora that the caller may see, by name, each as the caller sees it: the only way from a route to one."""
+    corpora, principals = visible(request, request.app.state.corpora), caller_of(request.scope).principals
+    return {name: corpus.for_reader(principals) for name, corpus in corpora.items()}
 
 
 def admission_of(request: Request) -> Admission:
@@ -373,6 +374,8 @@ def _corpus(request: Request, corpus: CorpusName) -> PublishedCorpus:
         served = f"served here: {', '.join(corpora)}" if corpora else "none is served here"
         raise NotFoundError(f"there is no corpus '{corpus[:100]}'; {served}")
     note_corpus(request, corpus)
+    if corpora[corpus].has_rights:
+        note_rights(request)
     return corpora[corpus]
 
 

@@ -174,6 +174,8 @@ class ServiceOptions(BaseModel):
     deadline_s: float = DEADLINE_S
     keys: Path | None = None
     trusted_header: str | None = None
+    trusted_groups: str | None = None
+    sees_all: bool = False
     trusted_proxies: list[str] = []
     is_open: bool = False
     redis: str | None = None
@@ -193,6 +195,8 @@ class ServiceOptions(BaseModel):
             self.host,
             keys=self.keys,
             header=self.trusted_header,
+            groups_header=self.trusted_groups,
+            sees_all=self.sees_all,
             proxies=self.trusted_proxies,
             is_open=self.is_open,
             redis=self.redis,

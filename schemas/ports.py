@@ -365,13 +365,42 @@ class Lexicon(Protocol):
         """Return whether a language that ``language_of`` returned has a word, in lower case or with a capital."""
 
 
-class SearchIndex(Protocol):
-    """One version's rows in an engine. Fusion, diversity and stop words are in ``tasks/``, for all engines.
+class ReadableIndex(Protocol):
+    """One version's rows in an engine, for reading. Fusion, diversity and stop words are in ``tasks/``, for all engines.
 
     Larger scores are better. Rankings are best first, ties by evidence id, so that engines page alike, and a short one is
     the beginning of a longer one. A column ``vector_<space>`` is a fixed-size list, or a list of those for late
     interaction; a row with null is never found by that space. Engines differ in how they tokenise and weight words.
     """
+
+    def bm25(
+        self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
+    ) -> list[tuple[str, float]]:
+        """Return ``(evidence_id, score)`` by BM25 in fields with their weights.
+
+        Filters are resolved: without globs, page ranges and phrases. With ``every``, all words must match unstemmed in one field;
+        otherwise any, in any form. Raises ``RequestError`` if a column of the filters is missing, ``ContractError`` if a field.
+        """
+
+    def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> list[tuple[str, float]]:
+        """Return ``(evidence_id, cosine similarity)``; raises ``ContractError`` for an unknown space or another length."""
+
+    def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> list[tuple[str, float]]:
+        """Return ``(evidence_id, MaxSim)`` for the query's vectors, one a row; errors as for ``dense``.
+
+        Source:
+            Khattab and Zaharia, "ColBERT", SIGIR 2020.
+        """
+
+    def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
+        """Return the rows of those ids, in that order, as plain values; unknown ids are left out."""
+
+    def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
+        """Return a space's vectors by evidence id, shape ``(dimension,)``; rows without one are left out."""
+
+
+class SearchIndex(ReadableIndex, Protocol):
+    """One version's rows in an engine, for those who build it."""
 
     def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
         """Create the collection, empty; leftovers of an unfinished build are dropped.
@@ -398,28 +427,3 @@ class SearchIndex(Protocol):
 
     def drop(self) -> None:
         """Remove the collection, if there is one."""
-
-    def bm25(
-        self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
-    ) -> list[tuple[str, float]]:
-        """Return ``(evidence_id, score)`` by BM25 in fields with their weights.
-
-        Filters are resolved: without globs, page ranges and phrases. With ``every``, all words must match unstemmed in one field;
-        otherwise any, in any form. Raises ``RequestError`` if a column of the filters is missing, ``ContractError`` if a field.
-        """
-
-    def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> list[tuple[str, float]]:
-        """Return ``(evidence_id, cosine similarity)``; raises ``ContractError`` for an unknown space or another length."""
-
-    def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> list[tuple[str, float]]:
-        """Return ``(evidence_id, MaxSim)`` for the query's vectors, one a row; errors as for ``dense``.
-
-        Source:
-            Khattab and Zaharia, "ColBERT", SIGIR 2020.
-        """
-
-    def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
-        """Return the rows of those ids, in that order, as plain values; unknown ids are left out."""
-
-    def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
-        """Return a space's vectors by evidence id, shape ``(dimension,)``; rows without one are left out."""

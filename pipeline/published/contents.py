@@ -61,8 +61,9 @@ _CHANGED = pa.schema([pa.field(name, pa.string()) for name in ("change", "eviden
 class Contents:
     """What an open version holds. Thread-safe."""
 
-    def __init__(self, opened: "OpenVersion") -> None:
+    def __init__(self, opened: "OpenVersion", whole: "Contents | None" = None) -> None:
         self._opened = opened
+        self._whole = whole or self
         self._store = opened.workspace.store
         self._read_lock, self._compare_lock = threading.Lock(), threading.Lock()
         self._read_catalogue: _Catalogue | None = None
@@ -88,7 +89,7 @@ class Contents:
         """
         catalogue = self._catalogue
         numbers = catalogue.ordered(sort)
-        mask = catalogue.fitting(sources)
+        mask = self._fitting(sources)
         if languages:
             language_column = catalogue.documents.column("language")
             mask &= pc.is_in(language_column, pa.array([language.lower() for language in languages])).to_numpy()
@@ -183,7 +184,7 @@ class Contents:
             total, rows = table.num_rows, table.slice(part.offset, part.limit).to_pylist()
         else:
             catalogue = self._catalogue
-            numbers = catalogue.rows(modalities, catalogue.fitting(sources))
+            numbers = catalogue.rows(modalities, self._fitting(sources))
             total, rows = len(numbers), catalogue.read(numbers[part.items])
         return Listing(version=self._opened.version, total=total, items=_browse_rows(self._opened, rows))
 
@@ -245,8 +246,7 @@ class Contents:
         if page is not None:
             mask &= pc.equal(table.column("page"), pa.scalar(page, pa.int32())).to_numpy()
         if sources:
-            catalogue = self._catalogue
-            fitting_documents = pa.array(catalogue.doc_ids).filter(pa.array(catalogue.fitting(sources)))
+            fitting_documents = pa.array(self._catalogue.doc_ids).filter(pa.array(self._fitting(sources)))
             mask &= pc.is_in(table.column("doc_id"), fitting_documents).to_numpy()
         if contains:
             mask &= _contains(table.column("caption"), contains)
@@ -274,18 +274,29 @@ class Contents:
 
     def changes(self, part: ListPart, since: "OpenVersion") -> Changes:
         """Return the rows that differ from an earlier (or later) version; the first call reads all rows of both."""
-        with self._compare_lock:
-            # The lock is held while versions are compared, so that requests that come together read all rows once.
-            if since.version not in self._changes:
-                while len(self._changes) >= COMPARISONS:
-                    self._changes.pop(next(iter(self._changes)))
-                self._changes[since.version] = _compare(self._store, since.version, self._opened.version)
-            changed = self._changes[since.version]
+        changed = self._whole._changed_since(since.version)
+        doc_ids = list(map(str, changed.column("doc_id").to_pylist()))
+        changed = changed.filter(pa.array(self._opened.are_visible(doc_ids), pa.bool_()))
         rows = [RowChange(**row) for row in changed.slice(part.offset, part.limit).to_pylist()]
         return Changes(version=self._opened.version, since=since.version, total=changed.num_rows, items=rows)
 
+    def _changed_since(self, version: str) -> pa.Table:
+        with self._compare_lock:
+            # The lock is held while versions are compared, so that requests that come together read all rows once.
+            if version not in self._changes:
+                while len(self._changes) >= COMPARISONS:
+                    self._changes.pop(next(iter(self._changes)))
+                self._changes[version] = _compare(self._store, version, self._opened.version)
+            return self._changes[version]
+
+    def _fitting(self, sources: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which documents of the catalogue the reader may see, with a source that fits one of some globs."""
+        return self._catalogue.fitting(sources) & self._opened.are_visible(self._catalogue.doc_ids)
+
     @property
     def _catalogue(self) -> "_Catalogue":
+        if self._whole is not self:
+            return self._whole._catalogue
         with self._read_lock:
             if self._read_catalogue is None:
                 self._read_catalogue = _Catalogue(self._store, self._opened)

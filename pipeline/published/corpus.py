@@ -1,11 +1,13 @@
 """Read a published corpus: search it, answer from it, show its files."""
 
 import contextlib
+import copy
+import functools
 import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -20,9 +22,11 @@ from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.answering import AnswerPlan, answer_events
+from pipeline.published.readers import READERS_KEPT, ReaderVersion, RightsReader
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.manifests import manifest_name
 from pipeline.records.publication import list_versions, nothing_live, read_pointer, resolve_version
+from schemas.access import Principals, Rights
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerPreset, AnswerPresetInfo, AnswerResult
 from schemas.corpus import Corpus
 from schemas.errors import (
@@ -58,6 +62,26 @@ _SUGGESTIONS = 6
 _SOURCES_LISTED = 500
 
 
+@dataclass
+class _LastSeen:
+    """What was last seen of a corpus: whether a version was live, and when documents were deleted from versions."""
+
+    was_live: bool = False
+    rewritten: datetime | None = None
+
+
+@dataclass(frozen=True)
+class _Views:
+    """An open version, and how it is seen by readers with some rights and principals."""
+
+    whole: OpenVersion
+    of_reader: Callable[[Rights, Principals], ReaderVersion]
+
+    @classmethod
+    def of(cls, whole: OpenVersion) -> "_Views":
+        return cls(whole, functools.lru_cache(READERS_KEPT)(functools.partial(ReaderVersion.of, whole)))
+
+
 class PublishedCorpus:
     """The published versions of one corpus. Thread-safe.
 
@@ -66,7 +90,10 @@ class PublishedCorpus:
     damaged, and other ``UserError``s for mistakes in the configuration.
 
     A ``drawer`` that is given is shared and closed by whoever made it; at most ``versions_open`` versions are open at once.
+    It shows every document, whoever may see it; ``for_reader`` narrows it.
     """
+
+    _principals: Principals | None = None
 
     def __init__(
         self, workspace: Workspace, drawer: PageDrawer | None = None, *, versions_open: int = VERSIONS_OPEN
@@ -77,9 +104,28 @@ class PublishedCorpus:
         self._versions_open = versions_open
         self._settings = QuerySettings(workspace.file, workspace.corpus)
         self._lock = threading.Lock()
-        self._open: OrderedDict[str, OpenVersion] = OrderedDict()
-        self._was_live = False
-        self._rewritten_at: datetime | None = None
+        self._rights = RightsReader(workspace.store)
+        self._open: OrderedDict[str, _Views] = OrderedDict()
+        self._last_seen = _LastSeen()
+
+    def for_reader(self, principals: Principals | None) -> "PublishedCorpus":
+        """Return the corpus as a reader with some principals sees it, where it limits its readers; None sees all.
+
+        What a reader may not see isn't there: methods answer as if the documents weren't in the version.
+        """
+        corpus = copy.copy(self)
+        corpus._principals = principals
+        return corpus
+
+    @property
+    def has_rights(self) -> bool:
+        """Whether the corpus file says who may read which document."""
+        return self._settings().access is not None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it shows a reader only what the reader may see."""
+        return self._principals is not None and self.has_rights
 
     @property
     def name(self) -> str:
@@ -98,11 +144,11 @@ class PublishedCorpus:
             TransientError: A version was live before: the store is unavailable, or lost its pointer.
         """
         pointer = read_pointer(self._workspace.store)
-        if pointer is None and self._was_live:
+        if pointer is None and self._last_seen.was_live:
             raise TransientError(
                 f"corpus {self.name}: {self._workspace.store.root} has no live version any more; is the store away?"
             )
-        self._was_live = pointer is not None
+        self._last_seen.was_live = pointer is not None
         return pointer
 
     @contextlib.contextmanager
@@ -143,12 +189,14 @@ class PublishedCorpus:
                     raise NotFoundError(nothing_live(self._workspace.store, self.name))
             elif isinstance(requested, str):
                 requested = resolve_version(self._workspace.store, self.name, requested)
+            reader = None if not self.is_limited else (self._rights(), self._principals or frozenset())
         version = requested.version if isinstance(requested, Pointer) else requested
         with self.reading(version):
             # A named version may have been removed while it was open here; the live one is never removed.
             if isinstance(requested, str) and ("/" in requested or self._is_gone(version)):
                 raise NotFoundError(f"corpus {self.name}: there is no version {version}")
-            yield self._open_once(version)
+            views = self._open_once(version)
+            yield views.whole if reader is None else views.of_reader(*reader)
 
     def _is_gone(self, version: str) -> bool:
         with self.reading():
@@ -164,20 +212,20 @@ class PublishedCorpus:
         """Close all versions where documents were deleted from them since they were opened."""
         rewritten = pointer.rewritten if pointer is not None else None
         with self._lock:
-            if rewritten != self._rewritten_at:
+            if rewritten != self._last_seen.rewritten:
                 self._open.clear()
                 # Kept pictures of pages may show documents that are deleted by now.
                 if rewritten is not None:
                     self.drawer.remove_older(rewritten)
-                self._rewritten_at = rewritten
+                self._last_seen.rewritten = rewritten
 
-    def _open_once(self, version: str) -> OpenVersion:
+    def _open_once(self, version: str) -> "_Views":
         with self._lock:
             # The lock is held while a version is opened, so that requests that come together open it once.
             if version not in self._open:
                 if not self._workspace.store.exists(manifest_name(version)):
                     raise self._no_manifest(version)
-                self._open[version] = open_version(self._workspace, version, self._settings)
+                self._open[version] = _Views.of(open_version(self._workspace, version, self._settings))
             self._open.move_to_end(version)
             while len(self._open) > self._versions_open:
                 self._open.popitem(last=False)
@@ -190,7 +238,10 @@ class PublishedCorpus:
         """Return its versions, newest first."""
         with self.reading():
             self.live()
-            return list_versions(self._workspace.store, self.name)
+            versions = list_versions(self._workspace.store, self.name)
+        # Numbers and refusals of a version tell of all its documents.
+        hidden = {"documents": 0, "quarantined": 0, "rows": 0, "refusals": []} if self.is_limited else {}
+        return versions.model_copy(update={"versions": [row.model_copy(update=hidden) for row in versions.versions]})
 
     def plan(self, query: Query | AnswerQuery) -> Preset:
         """Return the plan of a request; raise ``RequestError`` if the preset is unknown, or doesn't take the steps."""
@@ -329,9 +380,10 @@ class PublishedCorpus:
             if pointer is None:
                 return CorpusOverview(name=self.name, problem=nothing_live(self._workspace.store, self.name))
         with self.opened(pointer) as opened:
-            counts = opened.counts
+            counts = opened.shown_counts
             sources = sorted(source for names in opened.sources.values() for source in names)
             presets = [preset for preset in self._presets() if not opened.lacks(preset)]
+            suggestions = self._suggestions(opened)
         return CorpusOverview(
             name=self.name,
             version=pointer.version,
@@ -344,13 +396,16 @@ class PublishedCorpus:
             languages=counts.documents_by_language,
             doc_types=counts.documents_by_type,
             modalities=[modality for modality in Modality if counts.rows_by_modality.get(modality)],
-            suggestions=self._suggestions(),
+            suggestions=suggestions,
             sources=sources[:_SOURCES_LISTED],
             presets=[_search_preset(preset) for preset in presets],
         )
 
     def ready(self) -> None:
-        """Run one search; raise an ``InsetError`` where no version is live, or it can't be searched."""
+        """Run one search; raise an ``InsetError`` where no version is live, or it or the rights can't be read."""
+        if self.has_rights:
+            with self.reading():
+                self._rights()
         self.search(Query("ready", k=1))
 
     def close(self) -> None:
@@ -358,12 +413,16 @@ class PublishedCorpus:
         if self._owns_drawer:
             self.drawer.close()
 
-    def _suggestions(self) -> list[str]:
+    def _suggestions(self, opened: OpenVersion) -> list[str]:
         from evaluation.questions import load_questions
 
         if self._workspace.corpus.questions is None:
             return []
         questions = [question for question in load_questions(self._workspace.corpus.questions) if question.answerable]
+        if isinstance(opened, ReaderVersion):
+            # A question tells of the documents that answer it; a file name may be that of several.
+            names = opened.unshared_names()
+            questions = [question for question in questions if names.issuperset(question.documents or [""])]
         with_figures = [question.question for question in questions if question.figures]
         return with_figures[:: max(1, len(with_figures) // _SUGGESTIONS)][:_SUGGESTIONS]
 

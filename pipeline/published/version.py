@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from backends.engines.analyser import query_terms, spans
 from pipeline.corpus.earlier_keys import stored_embedding_models
@@ -23,7 +25,7 @@ from schemas.evidence import CitedRegion, Hit, SearchResult, SimilarFigures, Spa
 from schemas.filters import Filters, Modality
 from schemas.ids import document_file, figure_file
 from schemas.models import Embeds
-from schemas.ports import Embedder, SearchIndex, TextEmbedder
+from schemas.ports import Embedder, ReadableIndex, TextEmbedder
 from schemas.retrieval import GroupBy, Preset, Query
 from schemas.tags import TagTemplate
 from schemas.versions import Calibration, Counts, Status
@@ -77,14 +79,14 @@ class OpenVersion:
 
     workspace: Workspace
     version: str
-    index: SearchIndex
+    index: ReadableIndex
     settings: Callable[[], Corpus]
     embedders: Mapping[str, Embedder]
     template: TagTemplate
     counts: Counts
-    sources: dict[str, list[str]]
-    pages: dict[str, int]
-    tagged: dict[str, str] | None
+    sources: Mapping[str, list[str]]
+    pages: Mapping[str, int]
+    tagged: Mapping[str, str] | None
     has_pages: bool = False
     calibration: Calibration = DEFAULT_CALIBRATION
     record: Record | None = None
@@ -147,18 +149,18 @@ class OpenVersion:
         """Return the figures nearest by vector: of the picture where the version has such vectors, or else of the words."""
         self.require_figure(figure_id)
         ids, figure_ids = (self._figure_rows.column(name) for name in ("evidence_id", "figure_id"))
-        first = pc.index(figure_ids, pa.scalar(figure_id)).as_py()
-        if first < 0:
-            raise NotFoundError(f"{self.name} has no row of figure {figure_id}, so there is nothing to compare it by")
-        row = str(ids[first].as_py())
         pictures = (name for name, space in SPACES.items() if space.embeds in _OF_PICTURES and name in self.embedders)
         space = next(pictures, DEFAULT.name)
-        vector = self.index.vectors([row], space)[row]
+        # A figure has a row in each document that shows it.
+        rows = ids.filter(pc.equal(figure_ids, pa.scalar(figure_id))).to_pylist()
+        vectors = self.index.vectors(list(map(str, rows)), space)
+        if not vectors:
+            raise NotFoundError(f"{self.name} has no row of figure {figure_id}, so there is nothing to compare it by")
 
         def figures_of(rows: Sequence[str]) -> list[str | None]:
             return figure_ids.take(pc.index_in(pa.array(rows, pa.string()), ids)).to_pylist()
 
-        ranked = neighbours(self.index, vector, space, figures_of, excluded_figure=figure_id, k=k)
+        ranked = neighbours(self.index, next(iter(vectors.values())), space, figures_of, excluded_figure=figure_id, k=k)
         return SimilarFigures(version=self.version, figure_id=figure_id, space=space, hits=self.hits(ranked))
 
     def question(
@@ -285,8 +287,11 @@ class OpenVersion:
 
     def require_figure(self, figure_id: str) -> None:
         """Raise ``NotFoundError`` where the version has no such figure or page picture, even if the store does."""
-        tables = [self.placed_figures, *([self._page_rows] if self.has_pages else [])]
-        if all(pc.index(table.column("figure_id"), pa.scalar(figure_id)).as_py() < 0 for table in tables):
+        placements = self._placed.filter(pc.equal(self._placed.column("figure_id"), pa.scalar(figure_id)))
+        if any(doc_id in self.sources for doc_id in placements.column("doc_id").to_pylist()):
+            return
+        pages = self._page_rows.filter(pc.equal(self._page_rows.column("figure_id"), pa.scalar(figure_id)))
+        if not self.index.fetch(list(map(str, pages.column("evidence_id").to_pylist()))):
             raise NotFoundError(f"{self.name} has no figure {figure_id}")
 
     @property
@@ -299,17 +304,34 @@ class OpenVersion:
         """Pages of the longest document."""
         return max(self.pages.values(), default=0)
 
-    @functools.cached_property
+    @property
     def placed_figures(self) -> pa.Table:
         """The placements that have pixels, by document and order."""
+        return self._placed
+
+    @functools.cached_property
+    def _placed(self) -> pa.Table:
         columns = ["doc_id", "page", "order", "bbox", "role", "figure_id", "number", "tag", "caption", "width", "height"]
         table = read_placements(self.workspace.store, self.version).select(columns)
         return table.filter(pc.is_valid(table.column("figure_id")))
 
-    @functools.cached_property
+    @property
     def tagged_figures(self) -> pa.Table:
         """The placements that have a tag, by document and order."""
-        return self.placed_figures.filter(pc.is_valid(self.placed_figures.column("number"))).combine_chunks()
+        return self._tagged
+
+    @functools.cached_property
+    def _tagged(self) -> pa.Table:
+        return self._placed.filter(pc.is_valid(self._placed.column("number"))).combine_chunks()
+
+    @property
+    def shown_counts(self) -> Counts:
+        """Its contents in numbers."""
+        return self.counts
+
+    def are_visible(self, doc_ids: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which documents its reader may see."""
+        return np.ones(len(doc_ids), np.bool_)
 
     @functools.cached_property
     def document_rows(self) -> DocumentRows:
@@ -346,7 +368,7 @@ class OpenVersion:
 
     def tags(self, doc_ids: Iterable[str]) -> dict[str, str]:
         """Return the tags of documents' figures, by figure id: that of the first placement."""
-        placements = self.tagged_figures.select(["doc_id", "figure_id", "tag"])
+        placements = self._tagged.select(["doc_id", "figure_id", "tag"])
         rows = placements.filter(pc.is_in(placements.column("doc_id"), pa.array(sorted(doc_ids), pa.string()))).to_pylist()
         # Of a figure that is there several times, the first placement is written last, and stays.
         return {row["figure_id"]: row["tag"] for row in reversed(rows)}
@@ -357,7 +379,8 @@ class OpenVersion:
 
     @functools.cached_property
     def _page_rows(self) -> pa.Table:
-        return pictured_rows(self.workspace.store, self.version, Modality.PAGE)
+        no_rows = self._figure_rows.schema.empty_table()
+        return pictured_rows(self.workspace.store, self.version, Modality.PAGE) if self.has_pages else no_rows
 
     def hits(
         self,
@@ -377,7 +400,7 @@ class OpenVersion:
         """Return rows of the version as hits; ``marker`` is as for ``hits``."""
         figures = pa.array({figure_id for row in rows for figure_id in row["figure_refs"]}, pa.string())
         # One pass over all placements serves all rows.
-        placements = self.tagged_figures.filter(pc.is_in(self.tagged_figures.column("figure_id"), figures)).to_pylist()
+        placements = self._tagged.filter(pc.is_in(self._tagged.column("figure_id"), figures)).to_pylist()
         return [
             self._hit(row, scores[row["evidence_id"]], placements, marker(row["text"], row.get("language"))) for row in rows
         ]

@@ -9,7 +9,7 @@ from schemas.corpus import AnswerOptions
 from schemas.evidence import Hit
 from schemas.filters import Filters
 from schemas.models import MINILM
-from schemas.ports import SearchIndex
+from schemas.ports import ReadableIndex
 from schemas.text import folded_words, mentions
 from schemas.versions import Calibration, FeatureScale
 from tasks.answering.embedded_query import EmbeddedQuery
@@ -75,7 +75,7 @@ OF_VECTORS = ("sentence", "nearness")
 
 def gather(
     query: EmbeddedQuery,
-    index: SearchIndex,
+    index: ReadableIndex,
     hits: Sequence[Hit],
     filters: Filters,
     *,

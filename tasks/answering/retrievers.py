@@ -8,7 +8,7 @@ from typing import Any, Literal, assert_never
 from schemas.corpus import Ranking
 from schemas.errors import ContractError, RequestError
 from schemas.filters import MOST_NAMED, Filters, Modality
-from schemas.ports import PassageScorer, SearchIndex, StreamingModel, Vector
+from schemas.ports import PassageScorer, ReadableIndex, StreamingModel, Vector
 from schemas.retrieval import MOST_ROWS, Places, Retriever, Sections, Vectors, Words
 from schemas.text import folded, words
 from tasks.answering.ask_model import filled, numbers_in, reply
@@ -69,7 +69,7 @@ class Search:
     rows of documents, by document and in reading order; ``picture`` returns a figure's encoded image.
     """
 
-    index: SearchIndex
+    index: ReadableIndex
     ranking: Ranking = field(default_factory=Ranking)
     trace: Trace = field(default_factory=Trace)
     models: Mapping[str, Any] = field(default_factory=dict)
@@ -321,7 +321,7 @@ HOLDERS = 1_000
 _FIRST = 500
 
 
-def holding(index: SearchIndex, filters: Filters) -> list[str]:
+def holding(index: ReadableIndex, filters: Filters) -> list[str]:
     """Return the ids of the rows that hold all phrases of the filters, best first; the other filters apply too.
 
     A phrase is its words in sequence in ``text``, ignoring case, punctuation and white space. Rows with all words are examined,
@@ -358,7 +358,7 @@ _FIGURES = Filters(modalities=[Modality.FIGURE])
 
 
 def neighbours(
-    index: SearchIndex,
+    index: ReadableIndex,
     vector: Vector,
     space: str,
     figures_of: Callable[[Sequence[str]], Sequence[str | None]],

@@ -213,6 +213,8 @@ class FakeVersion(OpenVersion):
 
 
 class FakeCorpus(PublishedCorpus):
+    has_rights = False
+
     def __init__(
         self,
         name: str,

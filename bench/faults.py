@@ -209,7 +209,6 @@ class Objects:
             version, wanted = str(pointer.previous), kind.removeprefix("previous ")
         if wanted in ("evidence/", "placements/"):
             parts = read_parts(self._store, version)
-            assert parts is not None
             return parts.parts[0].evidence if wanted == "evidence/" else parts.parts[0].placements
         if wanted.startswith("lance/"):
             place = f"/{wanted.removeprefix('lance/')}/"
@@ -292,7 +291,6 @@ def changing_commands(file: Path) -> list[list[str]]:
     """Return every command that changes a store, to be run on a copy of it."""
     name = str(file)
     return [
-        ["mirror", name, "--to", str(file.parent / "other" / "faults.yaml")],
         ["quarantine", name, "--replay"],
         ["prune", name, "--yes"],
         ["rollback", name],
@@ -484,8 +482,6 @@ def _look(workspace: Workspace, file: Path, names: dict[str, str], what: str, ou
     with tempfile.TemporaryDirectory(dir=file.parent.parent) as copied:
         copy = Path(copied) / "corpus"
         shutil.copytree(file.parent, copy, ignore=shutil.ignore_patterns("whole"))
-        (copy / "other").mkdir()
-        (copy / "other" / file.name).write_text(file.read_text())
         replies += [run(arguments) for arguments in changing_commands(copy / file.name)]
     for reply in replies:
         outcome.cells += 1

@@ -73,7 +73,7 @@ def status(
     from pipeline.corpus.corpora import find_corpus_file
     from pipeline.corpus.schedules import corpus_schedule, corpus_schedules
     from pipeline.operations.health import corpora_health
-    from pipeline.operations.states import State
+    from pipeline.records.states import State
 
     schedules = corpus_schedules()
     if corpora:

@@ -15,7 +15,7 @@ from cli.documents import export, parse
 from cli.questions import ask, presets, search
 from cli.serve import key, mcp, serve
 from cli.terminal import say
-from cli.versions import REFUSED, diff, forget, mirror, plan, prune, publish, quarantine, refresh, rollback, step, versions
+from cli.versions import REFUSED, diff, forget, plan, prune, publish, quarantine, refresh, rollback, step, versions
 from schemas.base import RELEASE, extensions
 from schemas.errors import BadInputError, GateError, InsetError, UserError
 from workers.garbage import INFREQUENT
@@ -44,7 +44,7 @@ def _options(
 
 
 for _function in (
-    *(init, plan, refresh, versions, diff, rollback, publish, prune, forget, mirror, quarantine),
+    *(init, plan, refresh, versions, diff, rollback, publish, prune, forget, quarantine),
     *(search, presets, ask, parse, export, serve, doctor, access, key, mcp, status, step),
 ):
     app.command()(_function)

@@ -14,7 +14,6 @@ from cli.terminal import (
     VERSION_NAMES,
     CorpusArgument,
     Json,
-    VersionOption,
     by_document,
     page_words,
     print_json,
@@ -24,7 +23,7 @@ from cli.terminal import (
     say,
     show,
 )
-from schemas.errors import OF_THE_SOURCE, FailureCode, GateError, UserError
+from schemas.errors import OF_THE_SOURCE, FailureCode, UserError
 from schemas.stages import ON_A_VERSION, Stage, Step
 
 if TYPE_CHECKING:
@@ -100,15 +99,14 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
     prepare()  # imports what reads PDFs beside the imports below
     from pipeline.corpus.workspace import open_workspace
     from pipeline.records.manifests import override_hint
-    from pipeline.records.publication import readable_pointer
-    from pipeline.run import is_refused
+    from pipeline.records.publication import readable_pointer, refusals_now
     from pipeline.run import refresh as run
     from schemas.versions import RunOptions
 
     workspace = open_workspace(corpus)
     with reporting() as report:
         result = run(workspace, report=report, options=RunOptions.model_validate(options))
-    was_refused = is_refused(workspace, result)
+    refusals = refusals_now(workspace.store, result.version) if result.version else []
     if as_json:
         print_json(result)
     else:
@@ -116,8 +114,10 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
         pointer = readable_pointer(workspace.store)
         if result.published:
             say(f"{corpus}: version {result.version} published")
-        elif was_refused:
+        elif refusals and not all(gate.passed for gate in result.gates):
             say(f"{corpus}: version {result.version} refused by a gate")
+        elif refusals:
+            say(f"{corpus}: version {result.version} {refusals[-1]}")
         elif pointer is not None and pointer.version != result.version:
             say(f"{corpus}: version {result.version} not published: the corpus is held since a rollback")
             say(f"to publish it, and end the hold: inset publish {corpus} {result.version}")
@@ -139,12 +139,12 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
             say(f"  {status} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
             if not gate.passed:
-                say(f"  {'refused' if was_refused else 'passed by override'}: {gate.gate}: {gate.message}")
-        if was_refused:
+                say(f"  {'refused' if refusals else 'passed by override'}: {gate.gate}: {gate.message}")
+        if refusals:
             say(override_hint(workspace.corpus.name, result.version or ""))
         elif counts.quarantined:
             say(_RETRY.format(corpus=corpus))
-    if was_refused:
+    if refusals:
         raise typer.Exit(REFUSED)
 
 
@@ -163,10 +163,10 @@ def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
         say(f"{corpus}: no version yet; run: inset refresh {corpus}")
         return
     columns = ("version", "state", "created (UTC)", "documents", "quarantined", "rows", "parent")
-    rows = []
-    for row in all_versions.versions:
-        state = f"{row.state}, previous" if row.version == all_versions.previous else row.state
-        rows.append((row.version, state, f"{row.created:{_TIME}}", row.documents, row.quarantined, row.rows, row.parent))
+    rows = [
+        (row.version, row.state, f"{row.created:{_TIME}}", row.documents, row.quarantined, row.rows, row.parent)
+        for row in all_versions.versions
+    ]
     print_table("", columns, rows, fold=False)
     if moves:
         moved = [(f"{move.at:{_TIME}}", move.action, move.to_version, move.by, move.reason) for move in moves]
@@ -302,33 +302,19 @@ def forget(
     table_rows = [(kind, name, 1) for kind, names in names_by_kind.items() for name in names]
     table_rows += _counted(objects=result.objects, records=result.records)
     print_table("", ("what", "where", "count"), table_rows, fold=False)
+    for pinned in result.pinned:
+        say(f"{pinned} is pinned, and goes all the same")
+    if result.versions and not result.kept:
+        say("no version is left to roll back to")
     if not yes:
+        if result.replaced is not None:
+            say(f"a version without it goes live in place of {result.replaced}")
         say(f"{corpus}: nothing was deleted yet; to delete it for good: inset forget {corpus} {source} --yes")
         return
+    if result.version is not None:
+        say(f"{corpus}: version {result.version} is live in place of {result.replaced}")
     say(f"{corpus}: {source} is forgotten: no kept version holds it, and refreshes leave it out")
-    say("copies elsewhere stay: the source's own file, mirrors, backups, older object versions of a bucket")
-
-
-def mirror(
-    corpus: CorpusArgument,
-    to: Annotated[
-        str, typer.Option("--to", metavar="CORPUS", help="The corpus whose file names the other store and engine.")
-    ],
-    version: VersionOption = None,
-    as_json: Json = False,
-) -> None:
-    """Copy a version to another store or engine, without computing anything again."""
-    from pipeline.corpus.workspace import open_workspace
-    from pipeline.upkeep.mirror import mirror as run
-
-    with reporting() as report:
-        result = run(open_workspace(corpus), open_workspace(to), version, report)
-    if as_json:
-        print_json(result)
-        return
-    say(f"{result.version} is in {result.store}: {result.rows} rows, {result.objects} objects copied")
-    if not result.live:
-        say(f"it isn't live there; to make it so: inset publish {to} {result.version}")
+    say("copies elsewhere stay: the source's own file, copies of the store, backups, older object versions of a bucket")
 
 
 def quarantine(
@@ -429,18 +415,15 @@ def _plan(refresh: "RefreshRun", groups: int) -> dict[str, Any]:
 
 
 def _run_stage(refresh: "RefreshRun", stage: Stage, version: str, shards: list[int] | None) -> None:
-    from pipeline.records.manifests import override_hint, read_manifest, refusals_of
+    from pipeline.records.manifests import read_manifest
+    from pipeline.records.publication import check_publishable
     from pipeline.run_log import log_note
 
     store = refresh.workspace.store
     finished = read_manifest(store, version)
     if stage is Stage.PUBLISH:
-        live = refresh.publish(version)
-        refusals = refusals_of(manifest) if (manifest := read_manifest(store, version)) is not None and not live else []
-        if refusals:
-            raise GateError(
-                f"{version} was refused: {'; '.join(refusals)}", override_hint(refresh.workspace.corpus.name, version)
-            )
+        if not refresh.publish(version) and read_manifest(store, version) is not None:
+            check_publishable(store, refresh.workspace.corpus.name, version)
     elif finished is not None or refresh.changes_nothing(version):
         return
     elif stage is Stage.PARSE:

@@ -140,19 +140,6 @@ def prune() -> str:
 
 
 @task
-def mirror() -> None:
-    """Copy a version to another corpus's store and engine."""
-    from pipeline.corpus.workspace import open_workspace
-    from pipeline.run_log import log_mirrored, log_progress
-    from pipeline.upkeep.mirror import mirror as run
-
-    params = get_current_context()["params"]
-    with logged_errors():
-        source, target = (open_workspace(corpus_file(params[name])) for name in ("corpus", "to"))
-        log_mirrored(run(source, target, params["version"], log_progress()))
-
-
-@task
 def watch() -> None:
     """Log the state of every corpus, send it as metrics, and fail if a person is needed."""
     from airflow.sdk import Variable
@@ -160,7 +147,7 @@ def watch() -> None:
 
     from pipeline.operations.health import corpora_health
     from pipeline.operations.measures import engine_answers, measures
-    from pipeline.operations.states import State
+    from pipeline.records.states import State
     from pipeline.run_log import log_health
 
     context: Any = get_current_context()
@@ -306,13 +293,6 @@ def _every_operation() -> Iterator[DAG]:
 
 
 globals().update({f"DAG {dag.dag_id}": dag for dag in _every_operation()})
-
-inset_mirror = _operation(
-    "inset_mirror",
-    "Copy a version to another corpus's store and engine",
-    mirror,
-    {"corpus": _CORPUS, "to": _CORPUS, "version": Param("live", type="string", title="Version")},
-)
 
 with DAG(
     "inset_watch",

@@ -187,9 +187,8 @@ def review(corpus: str) -> None:
 @task
 def publish(corpus: str) -> None:
     """Publish the version if it passes every gate, or if a person approved it."""
-    from pipeline.records.manifests import override_hint, read_manifest, refusals_in
-    from pipeline.records.publication import decision, decision_in_words
-    from schemas.errors import GateError
+    from pipeline.records.manifests import read_manifest
+    from pipeline.records.publication import check_publishable, decision, decision_in_words
 
     version = planned("version")
     with refresh_run(corpus) as run:
@@ -203,10 +202,8 @@ def publish(corpus: str) -> None:
         if run.publish(version, approval()):
             return
         manifest = read_manifest(run.workspace.store, version)
-        if manifest is not None and (refusals := refusals_in(run.workspace.store, manifest)):
-            raise GateError(
-                f"{version} was refused: {'; '.join(refusals)}", override_hint(run.workspace.corpus.name, version)
-            )
+        if manifest is not None:
+            check_publishable(run.workspace.store, run.workspace.corpus.name, version)
     message = f"{version} is ready, and held back since a rollback"
     raise AirflowSkipException(message if manifest is not None else "every document tried again failed again")
 

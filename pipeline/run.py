@@ -23,10 +23,8 @@ from pipeline.records.manifests import (
     keep_verdicts,
     manifests,
     read_manifest,
-    read_override,
     readable_manifest,
     refusals_in,
-    refusals_of,
 )
 from pipeline.records.notes import (
     LastRefresh,
@@ -42,8 +40,7 @@ from pipeline.records.notes import (
 from pipeline.records.publication import (
     decision,
     decision_in_words,
-    move_pointer,
-    read_pointer,
+    refusals_now,
     reject_version,
     restore_pointer,
 )
@@ -164,7 +161,7 @@ class RefreshRun:
                 restore_pointer(workspace.store, workspace.corpus.name, lease.fence)
                 discard_lost_versions(workspace)
                 with contextlib.suppress(DamagedError):  # made again next, and finished by a later refresh
-                    finish_forgetting(workspace)
+                    finish_forgetting(workspace, lease)
                 if workspace.corpus.access is not None:
                     update_rights(workspace)
             rebuild = options.force or is_live_damaged(workspace)
@@ -249,15 +246,11 @@ class RefreshRun:
                 return False
             if approved is not None:
                 live = self._publish_approved(version, approved)
-            # The run's own version may have a manifest already, from ``finish`` or from a try that was killed.
-            elif manifest is None or manifest.run_id == self.run_id:
-                live = publishing.publish(workspace, version, lease, by=self._by)
             else:
-                live = self._publish_existing(manifest, lease)
+                live = publishing.publish(workspace, version, lease, by=self._by)
             if live:
                 discard_lost_versions(workspace)  # such as a damaged one that was replaced
-            refused = not live and refusals_in(store, self.finish(version))
-            self._record("published" if live else "refused" if refused else "held", version)
+            self._record("published" if live else "refused" if refusals_now(store, version) else "held", version)
         return live
 
     def reject(self, version: str, *, by: str, reason: str) -> str:
@@ -281,21 +274,8 @@ class RefreshRun:
             return True
         if live is not None:
             raise ContractError(f"{decision_in_words(live, version)}; compare them, then publish by hand")
-        override = approved.reason if refusals_of(manifest) else None
+        override = approved.reason if refusals_in(workspace.store, manifest) else None
         publishing.make_live(workspace, version, override=override, reason=approved.reason, by=approved.by)
-        return True
-
-    def _publish_existing(self, manifest: Manifest, lease: Lease) -> bool:
-        store, version = self.workspace.store, manifest.version
-        pointer = read_pointer(store, fresh=True)
-        if pointer is None or pointer.version != version:
-            refused = bool(refusals_in(store, manifest)) and read_override(store, version) is None
-            if refused or (pointer is not None and pointer.held):
-                return False
-            expected = pointer.version if pointer is not None else None
-            now = datetime.now(UTC)
-            move_pointer(store, version, expected=expected, is_held=False, lease=lease, since=now, by=self._by)
-        update_alias(self.workspace)
         return True
 
     def result(self, plan: Plan, *, published: bool) -> RefreshResult:
@@ -408,8 +388,5 @@ def _with_budget(workspace: Workspace, options: RunOptions) -> Workspace:
 
 
 def is_refused(workspace: Workspace, result: RefreshResult) -> bool:
-    """Return whether gates refused the version of a refresh, and no operator made it live."""
-    if all(gate.passed for gate in result.gates):
-        return False
-    live = read_pointer(workspace.store)
-    return live is None or live.version != result.version
+    """Return whether gates or a person refuse the version of a refresh, and no operator made it live."""
+    return result.version is not None and bool(refusals_now(workspace.store, result.version))

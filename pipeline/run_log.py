@@ -5,11 +5,11 @@ import time
 from collections.abc import Iterable, Sequence
 
 from pipeline.operations.health import CorpusHealth
-from pipeline.operations.states import State
 from pipeline.records.notes import StageNote
+from pipeline.records.states import State
 from schemas.errors import OF_THE_SOURCE, Failure
 from schemas.printing import line
-from schemas.reports import MirrorResult, PruneResult
+from schemas.reports import PruneResult
 from schemas.stages import Report, Stage
 from schemas.versions import LedgerRow, Outcome, Plan, in_words
 
@@ -88,11 +88,6 @@ def log_pruned(result: PruneResult) -> str:
     _logger.info("%s: %s bytes", removal, f"{result.bytes:,}")
     objects, records = sum(result.objects.values()), sum(result.records.values())
     return f"{removal}: {len(result.versions)} versions, {objects:,} objects, {records:,} records, {result.bytes:,} bytes"
-
-
-def log_mirrored(result: MirrorResult) -> None:
-    """Log what was copied."""
-    _logger.info("%s is in %s: %d rows, %d objects copied", result.version, result.store, result.rows, result.objects)
 
 
 def log_health(corpora: Sequence[CorpusHealth]) -> list[str]:

@@ -12,7 +12,6 @@ PLACES = {
     "diff": f"Compare selected, with these versions as From and To, {_ON_TAB}",
     "doctor": f"Refresh… {_ON_TAB}, which repairs what it can",
     "evaluate": "the DAG inset_evaluate",
-    "mirror": "the DAG inset_mirror",
     "prune": f"Prune… {_ON_TAB}",
     "publish": f"Publish… {_ON_TAB}",
     "publish --override": f"Publish anyway… {_ON_TAB}",

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Generic, Literal, NamedTuple, TypeVar
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from schemas.base import Frozen
 from schemas.documents import CellSpan, FoundBy, Furniture, Role
@@ -320,7 +320,7 @@ class ChangedDocuments(Frozen):
     changed: list[str]
     removed: list[str]
     lost: list[str]
-    recovered: list[str] = Field(validation_alias=AliasChoices("recovered", "mended"))  # the latter: in older versions
+    recovered: list[str]
     quarantined: list[str] = Field([])
 
 
@@ -367,18 +367,29 @@ class VersionDiff(Frozen):
     settings: dict[str, list[object]] = Field(description="Models and parameters that differ: before and now.")
 
 
+VersionState = Literal["live", "previous", "ready", "refused", "unfinished", "damaged"]
+
+
 class VersionRow(Frozen):
-    """A version in an operator's list."""
+    """A version with its state; numbers are null where they can't be read."""
 
     version: str
-    state: str = Field(description="'live', 'ready' (gates hold), 'refused', or 'damaged' (its manifest can't be read).")
-    created: datetime
-    parent: str | None
-    documents: int
-    quarantined: int
-    rows: int
-    refusals: list[str] = Field([])
-    override: Override | None = None
+    state: VersionState = Field(
+        description="'live', 'previous' (live before), 'ready' (gates hold), 'refused' by a gate or a person, 'unfinished', or "
+        "'damaged' (its manifest can't be read)."
+    )
+    created: datetime = Field(description="When it was finished; when it was begun, where it isn't.")
+    parent: str | None = None
+    documents: int | None = None
+    quarantined: int | None = None
+    rows: int | None = None
+    refusals: list[str] = Field([], description="Why it is refused, or what is damaged.")
+    override: Override | None = Field(None, description="Who published it although it was refused, and why.")
+
+    @property
+    def publishable(self) -> bool:
+        """Whether an operator may make it live, with an override where it was refused."""
+        return self.state in ("previous", "ready", "refused")
 
 
 class VersionList(Frozen):
@@ -412,20 +423,15 @@ class ForgetResult(Frozen):
     removed: bool
     documents: list[str] = Field(description="Digests of their bytes.")
     sources: list[str] = Field(description="Where kept versions had them from.")
-    versions: list[str] = Field(description="Kept versions that held them, newest first.")
+    versions: list[str] = Field(
+        description="Versions to remove, newest first: they hold or name them, or share files with one that does or that is gone."
+    )
+    replaced: str | None = Field(None, description="The live one among them, in whose place a new version goes live.")
+    version: str | None = Field(None, description="That new version.")
+    pinned: list[str] = Field([], description="Those of them that retention.pinned names; they go all the same.")
+    kept: list[str] = Field([], description="Versions that stay, newest first: without any there is none to roll back to.")
     objects: dict[str, int] = Field({}, description="Objects that were deleted, by the folder that they lay in.")
     records: dict[str, int] = Field({}, description="Records of caches that were deleted, by the cache's folder.")
-
-
-class MirrorResult(Frozen):
-    """A version copied to another corpus, if it doesn't go live by that."""
-
-    corpus: str
-    version: str
-    store: str
-    live: bool = Field(description="Whether it is live there already.")
-    objects: int = Field(description="Objects that weren't there yet.")
-    rows: int
 
 
 class RefreshResult(Frozen):

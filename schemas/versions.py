@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field
 
 from schemas.base import Frozen
 from schemas.errors import FailureCode
@@ -252,8 +252,8 @@ class Plan(Frozen):
 Action = Literal["refresh", "publish", "override", "rollback", "repair", "forget", "start", "replay", "reject", "access"]
 """What moved the live version: ``override`` published a refused version, ``repair`` restored a lost pointer from its copy.
 
-The others moved nothing: ``forget`` deleted documents from every version, ``start`` and ``replay`` began a refresh by hand,
-``reject`` answered the question of one, and ``access`` changed the rights of documents.
+``forget`` deleted documents, and replaced the live version where it held them. The others moved nothing: ``start`` and
+``replay`` began a refresh by hand, ``reject`` answered the question of one, and ``access`` changed the rights of documents.
 """
 
 
@@ -277,10 +277,12 @@ class AuditEvent(Frozen):
     @property
     def moved(self) -> bool:
         """Whether it moved the live version, or began or ended a hold."""
-        return self.action not in ("forget", "start", "replay", "reject", "access")
+        if self.action == "forget":
+            return bool(self.to_version) and self.to_version != self.from_version
+        return self.action not in ("start", "replay", "reject", "access")
 
 
-FORMAT = 1
+FORMAT = 2
 """Format of stores that this release reads and writes. A change that earlier releases can't read raises it, so that they refuse
 the store by one line, and don't repair what they take for damage.
 """
@@ -290,20 +292,22 @@ class Pointer(Frozen):
     """The one mutable object that readers follow.
 
     Attributes:
-        format: Format of the store; left out while it is the first.
+        format: Format of the store; the first, of release 0.2.0 and before, isn't named.
         held: Refreshes build but don't publish.
         moved: Its last move, kept here until the audit log has it: a kill between both writes loses nothing.
-        rewritten: When documents were last deleted from the versions; readers then open them again.
+        forgotten: When documents were last deleted; readers then let go of what they keep of them.
     """
 
-    format: int = Field(FORMAT, exclude_if=lambda found: found == 1)
+    format: int = FORMAT
     version: str
     previous: str | None
     since: datetime
     held: bool = False
     fence: int = 0
     moved: AuditEvent | None = None
-    rewritten: datetime | None = Field(None, exclude_if=lambda moment: moment is None)
+    forgotten: datetime | None = Field(
+        None, validation_alias=AliasChoices("forgotten", "rewritten"), exclude_if=lambda moment: moment is None
+    )
 
 
 class Lease(Frozen):
@@ -312,7 +316,7 @@ class Lease(Frozen):
     ``fence`` grows with each holder, so that a late writer is detected; ``host`` is a host name and an id of its boot.
     """
 
-    format: int = Field(FORMAT, exclude_if=lambda found: found == 1)
+    format: int = FORMAT
     run_id: str
     fence: int
     until: datetime
@@ -436,19 +440,6 @@ class Manifest(Frozen):
     inventory: str = Field(
         "", description="SHA-256 of its inventory, which lists every object that it needs; '' if none was kept."
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_one_space(cls, values: object) -> object:
-        """Read a manifest from before there were several spaces."""
-        if not isinstance(values, dict) or "spaces" in values or "vectors" not in values.get("keys", {}):
-            return values
-        keys, models = dict(values["keys"]), dict(values["models"])
-        space = {"model": models.pop(_ONCE_THE_ONLY_SPACE), "key": keys.pop("vectors")}
-        return values | {"keys": keys, "models": models, "spaces": {_ONCE_THE_ONLY_SPACE: space}}
-
-
-_ONCE_THE_ONLY_SPACE = "text"
 
 
 UNDONE = {"over_budget": "pictures not read", "undescribed": "figures, pages or texts not described"}

@@ -19,7 +19,6 @@ from backends.engines.index_rows import (
     dimension_of,
     filtered,
     is_late,
-    lacked,
     terms_column,
 )
 from schemas.access import Allowed
@@ -161,8 +160,7 @@ class MemoryIndex:
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of those ids, in that order; unknown ids are left out."""
         self._created()
-        known = (self._rows[evidence_id] for evidence_id in evidence_ids if evidence_id in self._rows)
-        return [row | lacked(row) for row in known]
+        return [self._rows[evidence_id] for evidence_id in evidence_ids if evidence_id in self._rows]
 
     def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
         """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""

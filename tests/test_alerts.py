@@ -12,7 +12,7 @@ import yaml
 
 from pipeline.operations.health import CorpusHealth, GateMargin
 from pipeline.operations.measures import measures
-from pipeline.operations.states import State
+from pipeline.records.states import State
 from schemas.versions import Counts, Spent
 
 ROOT = Path(__file__).parent.parent

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from backends.engines.analyser import terms
-from schemas.errors import ContractError, RequestError
+from schemas.errors import ContractError
 from schemas.evidence import EVIDENCE
 from schemas.filters import ACCESS, Filters, ReaderFilters
 from schemas.text import section_names
@@ -90,24 +90,14 @@ def added_columns(batch: pa.RecordBatch, fields: Sequence[str]) -> dict[str, lis
     return added
 
 
-def lacked(columns: Collection[str]) -> dict[str, None]:
-    """Return the nullable columns of rows that a collection of an earlier release lacks, as nulls."""
-    return {column.name: None for column in EVIDENCE if column.nullable and column.name not in columns}
-
-
 def check_filters(filters: Filters, columns: Callable[[], Collection[str]]) -> None:
     """Raise if a collection with these columns can't apply filters.
 
     Raises:
         ContractError: There are globs, page ranges or phrases, which engines don't support.
-        RequestError: There are page labels, and the collection is of an earlier release, without a column for them.
     """
     if filters.sources or filters.page_ranges or filters.phrases:
         raise ContractError("globs, page ranges and phrases must be resolved before a search in an engine")
-    if filters.page_labels and LABELS not in columns():
-        raise RequestError(
-            "the index of this version is of an earlier release, without page labels; refresh the corpus, or filter by pages"
-        )
     if isinstance(filters, ReaderFilters) and filters.allowed.principals and ACCESS not in columns():
         raise ContractError("rows of this index carry no rights, so a reader's principals can't be compared with them")
 

@@ -28,7 +28,6 @@ from backends.engines.index_rows import (
     in_order,
     is_late,
     kept_columns,
-    lacked,
     terms_column,
     with_ties,
 )
@@ -248,9 +247,7 @@ class LanceIndex:
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of some ids, in that order; unknown ids are left out."""
-        absent = {} if not evidence_ids else lacked(self._reader().schema.names)
-        columns = [name for name in EVIDENCE.names if name not in absent]
-        rows_by_id = {row["evidence_id"]: row | absent for row in self._read(evidence_ids, columns)}
+        rows_by_id = {row["evidence_id"]: row for row in self._read(evidence_ids, EVIDENCE.names)}
         return [rows_by_id[evidence_id] for evidence_id in evidence_ids if evidence_id in rows_by_id]
 
     def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:

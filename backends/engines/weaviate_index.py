@@ -32,7 +32,6 @@ from backends.engines.index_rows import (
     is_late,
     is_terms,
     kept_columns,
-    lacked,
     terms_column,
 )
 from backends.engines.weaviate_server import WeaviateServer
@@ -210,7 +209,7 @@ class WeaviateIndex:
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of some ids, in that order; unknown ids are left out."""
-        returned = _returned_properties(frozenset(lacked(self._columns()))) if evidence_ids else []
+        returned = _returned_properties() if evidence_ids else []
         rows_by_id = {str(row.uuid): _row(row.properties) for row in self._read(evidence_ids, return_properties=returned)}
         return [rows_by_id[evidence_id] for evidence_id in evidence_ids if evidence_id in rows_by_id]
 
@@ -387,10 +386,10 @@ def _metadata_only(score: str) -> dict[str, Any]:
 
 
 @functools.cache
-def _returned_properties(absent: frozenset[str]) -> list[Any]:
+def _returned_properties() -> list[Any]:
     from weaviate.classes.query import QueryNested
 
-    kinds = {column.name: _stored_type(column.type) for column in EVIDENCE if column.name not in absent}
+    kinds = {column.name: _stored_type(column.type) for column in EVIDENCE}
     return [
         QueryNested(name=name, properties=[inner.name for inner in kind.value_type])
         if isinstance(kind, pa.ListType) and isinstance(kind.value_type, pa.StructType)

@@ -1,13 +1,11 @@
 """The health of every corpus, read from pointers, leases and manifests only."""
 
 import contextlib
-import shutil
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, wait
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -16,30 +14,24 @@ from pydantic import Field
 
 from backends.stores.checked_store import join
 from backends.stores.object_store import open_store
-from backends.stores.objects import attempt, unless_damaged
+from backends.stores.objects import attempt
 from pipeline.corpus.schedules import CorpusSchedule
-from pipeline.operations.states import State
-from pipeline.records.lease import LEASE
-from pipeline.records.manifests import read_manifest, read_override, readable_manifest, refusals_in
-from pipeline.records.notes import LastRefresh, read_last_refresh
-from pipeline.records.publication import read_pointer, readable_pointer
+from pipeline.records.manifests import readable_manifest
+from pipeline.records.notes import LastRefresh
+from pipeline.records.problems import problems_of, read_standing
+from pipeline.records.publication import readable_pointer
+from pipeline.records.states import State
 from schemas.base import Frozen
 from schemas.errors import InsetError
 from schemas.gates import GateResult, gate_of
 from schemas.ports import ObjectStore
 from schemas.printing import line
-from schemas.versions import UNDONE, Counts, Lease, Manifest, Pointer, Spent
+from schemas.versions import UNDONE, Counts, Spent
 
 TREND = 12
 """Versions that a trend shows."""
 
-FREE_BYTES = 64 << 20
-"""Free bytes below which the disk of a store counts as full."""
-
 Found = TypeVar("Found")
-
-_OVERDUE = timedelta(hours=1)
-"""Longest delay of the next task or try, or of the end of a question, before its run counts as dead."""
 
 
 class GateMargin(Frozen):
@@ -231,47 +223,24 @@ def _without_store(schedule: CorpusSchedule, state: State, problem: str, now: da
 
 
 def _read_health(schedule: CorpusSchedule, store: ObjectStore, now: datetime) -> CorpusHealth:
-    pointer = read_pointer(store)
-    names = store.folders("versions")
-    live = read_manifest(store, pointer.version) if pointer else None
-    # Most often the newest folder is that of the live version. One without a manifest isn't finished.
-    newest, unfinished = live, None
-    for name in reversed(names):
-        manifest = live if live and name == live.version else readable_manifest(store, name)
-        if manifest is not None:
-            newest = manifest
-            break
-        unfinished = unfinished or name
-    lease = _lease(store)
-    last = read_last_refresh(store)
-    refreshing = lease.run_id if lease and lease.run_id and lease.until + _silence_of(lease, last) > now else None
-    last_run = last.at if last else min(lease.until, now) if lease else newest.created if newest else None
-    problems = [(State.BROKEN, text) for text in schedule.problem.splitlines()]
-    problems += [*_problems(schedule, store, pointer, live, newest), *_disk_problems(store)]
-    run_problem = _run_problem(last, pointer, now) if last else None
-    if run_problem is not None:
-        problems.append(run_problem)
-    elif unfinished and not refreshing:
-        problems.append((State.UNFINISHED, f"{unfinished} was begun and not finished; the log of its run says why"))
-    if overdue := _stale(schedule, last.succeeded if last else None, now) or _late(schedule, last_run, now):
-        problems.append((State.STALE, overdue))
-    if pointer is None and not problems:
-        problems.append((State.EMPTY, f"nothing is published yet; run: inset refresh {schedule.name}, or its DAG"))
-    problems.sort(key=lambda problem: problem[0].severity)
+    standing = read_standing(store, now)
+    pointer, live, newest, last = standing.pointer, standing.live, standing.newest, standing.last
+    problems = problems_of(schedule, store, standing, now)
+    is_asking = any(problem.state is State.WAITING for problem in problems)
     return CorpusHealth(
         corpus=schedule.name,
         file=str(schedule.file),
         schedule=schedule.schedule,
         runs=_runs(schedule),
-        state=problems[0][0] if problems else State.OK,
-        problems=[text for _, text in problems],
+        state=problems[0].state if problems else State.OK,
+        problems=[problem.message for problem in problems],
         live=pointer.version if pointer else None,
         live_since=pointer.since if pointer else None,
         held=pointer.held if pointer else False,
         newest=newest.version if newest else None,
-        question=_question(schedule, last) if last and run_problem and run_problem[0] is State.WAITING else None,
-        refreshing=refreshing,
-        last_run=last_run,
+        question=_question(schedule, last) if last and is_asking else None,
+        refreshing=standing.refreshing,
+        last_run=standing.last_run,
         due=_due(schedule.schedule, now),
         counts=live.counts if live else None,
         gates=[margin_of(gate) for gate in newest.gates] if newest else [],
@@ -279,74 +248,13 @@ def _read_health(schedule: CorpusSchedule, store: ObjectStore, now: datetime) ->
         undone=sum(live.work.get(name, 0) for name in UNDONE) if live else 0,
         seconds=live.timings_s if live else {},
         stored=True,
-        trend=_trend(store, names),
+        trend=_trend(store, standing.versions),
     )
-
-
-def _problems(
-    schedule: CorpusSchedule, store: ObjectStore, pointer: Pointer | None, live: Manifest | None, newest: Manifest | None
-) -> Iterator[tuple[State, str]]:
-    if pointer and live is None:
-        yield (
-            State.DAMAGED,
-            f"the manifest of the live version {pointer.version} is missing; run: inset doctor {schedule.name}",
-        )
-    if (
-        newest
-        and newest is not live
-        and (refusals := refusals_in(store, newest))
-        and not read_override(store, newest.version)
-    ):
-        for refusal in refusals:
-            yield State.REFUSED, f"{newest.version} was refused: {refusal}"
-    if pointer and pointer.held:
-        yield State.HELD, "held since a rollback: refreshes publish nothing until somebody publishes a version"
-
-
-def _silence_of(lease: Lease, last: LastRefresh | None) -> timedelta:
-    """Return how long a run may be silent: between tasks, one of Airflow waits for a slot; Airflow says where it fails."""
-    is_begun = last is not None and (last.run_id, last.state) == (lease.run_id, "started")
-    return _OVERDUE if is_begun and lease.run_id.startswith("airflow:") else timedelta()
-
-
-def _run_problem(last: LastRefresh, pointer: Pointer | None, now: datetime) -> tuple[State, str] | None:
-    """Return what the last run waits for, or why it failed, unless somebody moved the live version since."""
-    if pointer is not None and pointer.since > last.at:
-        return None
-    match last.state:
-        case "waiting" | "retrying" if last.until is not None and last.until + _OVERDUE < now:
-            return State.UNFINISHED, f"{last.run_id} ended without a word; it had said: {last.message}"
-        case "waiting":
-            until = f" until {last.until:%Y-%m-%d %H:%M} UTC" if last.until else ""
-            return State.WAITING, f"it waits for your answer{until}: {last.message} Later runs wait for it too"
-        case "retrying":
-            return State.RETRYING, last.message
-        case "failed":
-            return State.UNFINISHED, f"the last run failed: {last.message}"
-        case "rejected":
-            return State.REFUSED, last.message
-    return None
 
 
 def _question(schedule: CorpusSchedule, last: LastRefresh) -> str:
     run = quote(last.run_id.removeprefix("airflow:"))
     return f"dags/refresh_{schedule.name}/runs/{run}/tasks/{last.task}/required_actions"
-
-
-def _disk_problems(store: ObjectStore) -> Iterator[tuple[State, str]]:
-    """Yield a problem where the disk of a store in a folder is full; then runs can't record what they wait for."""
-    if "://" in store.root or not Path(store.root).exists():
-        return
-    free = shutil.disk_usage(store.root).free
-    if free < FREE_BYTES:
-        yield State.FULL, f"the disk of {store.root} is full: {free >> 20} MiB are free; make room there"
-
-
-def _lease(store: ObjectStore) -> Lease | None:
-    with contextlib.suppress(ValueError):  # the next refresh replaces it
-        lease_and_etag = unless_damaged(lambda: store.read_mutable(LEASE))
-        return Lease.model_validate_json(lease_and_etag[0]) if lease_and_etag else None
-    return None
 
 
 def _trend(store: ObjectStore, names: Sequence[str]) -> list[TrendPoint]:
@@ -394,27 +302,3 @@ def _runs(schedule: CorpusSchedule) -> str:
     options = schedule.operations
     asset = f"when {options.after_asset} is updated" if options.after_asset else None
     return schedule.schedule or asset or ("when the source changes" if options.watch_s else "by hand")
-
-
-def _stale(schedule: CorpusSchedule, succeeded: datetime | None, now: datetime) -> str:
-    """Return a line where the last successful refresh is older than the corpus file allows."""
-    allowed = schedule.operations.stale_h
-    if allowed is None or succeeded is None or now - succeeded <= timedelta(hours=allowed):
-        return ""
-    return f"no successful refresh since {succeeded:%Y-%m-%d %H:%M} UTC; operations.stale_h allows {allowed:g} h"
-
-
-def _late(schedule: CorpusSchedule, last_run: datetime | None, now: datetime) -> str:
-    """Return a line where two scheduled times passed since the last run, one of which may be under way."""
-    if last_run is None:
-        return ""
-    since = f"no run since {last_run:%Y-%m-%d %H:%M} UTC"
-    if schedule.operations.stale_h is not None:
-        late = last_run < now - timedelta(hours=schedule.operations.stale_h)
-        return f"{since}; operations.stale_h allows {schedule.operations.stale_h:g} h" if late else ""
-    if schedule.schedule is None or not croniter.is_valid(schedule.schedule):
-        return ""
-    times = croniter(schedule.schedule, now)
-    times.get_prev(datetime)
-    last_but_one: datetime = times.get_prev(datetime)
-    return f"{since}, though it is scheduled {schedule.schedule}" if last_run < last_but_one else ""

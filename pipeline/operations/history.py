@@ -2,60 +2,41 @@
 
 import contextlib
 from collections.abc import Sequence
-from datetime import datetime
 from functools import lru_cache
 
-from backends.stores.objects import attempt, read_model, unless_damaged
+from backends.stores.objects import read_model, unless_damaged
 from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.corpus.workspace import open_workspace
 from pipeline.operations.health import GateMargin, margin_of
 from pipeline.records.descriptions import read_spent
 from pipeline.records.differences import compare_versions
-from pipeline.records.manifests import named_manifest, read_manifest, read_override, readable_manifest, refusals_in
+from pipeline.records.manifests import named_manifest, readable_manifest, state_and_manifest
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import readable_pointer
 from schemas.base import Frozen
 from schemas.errors import UserError
 from schemas.gates import OF_ROWS
-from schemas.ids import version_file, version_time
+from schemas.ids import version_file
 from schemas.ports import ObjectStore
-from schemas.reports import VersionDiff
+from schemas.reports import VersionDiff, VersionRow
 from schemas.stages import ON_A_VERSION
-from schemas.versions import AuditEvent, Override, Pointer, Spent
+from schemas.versions import AuditEvent, Pointer, Spent
 
 
-class VersionEntry(Frozen):
+class VersionEntry(VersionRow):
     """A version in the history.
 
     Attributes:
-        state: ``live``, ``previous``, ``ready`` (gates hold), ``refused``, ``unfinished`` or ``damaged``.
-        created: When it was finished; when it was begun, where it isn't.
-        documents: Documents that it holds; None where that can't be read, as for the other numbers.
-        refusals: The gates that refused it, with their messages; or what is damaged.
-        override: Who published it although it was refused, and why.
         money: What its run spent on models, published or not.
         seconds: What the stages of its run took, together; None of an unfinished one.
         moved: The latest event of the audit log that made it live; None where that is too long ago.
     """
 
-    version: str
-    state: str
-    created: datetime
-    documents: int | None = None
-    quarantined: int | None = None
-    rows: int | None = None
     gates: Sequence[GateMargin] = ()
-    refusals: Sequence[str] = ()
-    override: Override | None = None
     money: float | None = None
     seconds: float | None = None
     moved: AuditEvent | None = None
-
-    @property
-    def publishable(self) -> bool:
-        """Whether an operator may make it live, with an override where it was refused."""
-        return self.state in ("previous", "ready", "refused")
 
 
 def version_names(store: ObjectStore) -> list[str]:
@@ -74,41 +55,20 @@ def history(store: ObjectStore, names: Sequence[str], events: Sequence[AuditEven
 
 
 def _entry(store: ObjectStore, version: str, pointer: Pointer | None) -> VersionEntry:
-    entry, damage = attempt(lambda: _readable_entry(store, version, pointer))
-    refusals = damage.message.splitlines() if damage else []
-    return entry or VersionEntry(version=version, state="damaged", created=version_time(version), refusals=refusals)
-
-
-def _readable_entry(store: ObjectStore, version: str, pointer: Pointer | None) -> VersionEntry:
-    manifest = read_manifest(store, version)
-    # Parsing spends nothing, and may have thousands of notes.
-    notes = () if manifest else read_notes(store, version, ON_A_VERSION).values()
-    refusals = refusals_in(store, manifest) if manifest else []
-    override = read_override(store, version) if refusals else None
-    if manifest is None:
-        return VersionEntry(
-            version=version,
-            state="unfinished",
-            created=version_time(version),
-            money=sum(cost.money for note in notes for cost in note.spent.values()),
+    row, manifest = state_and_manifest(store, version, pointer)
+    entry = VersionEntry(**dict(row))
+    if manifest is not None:
+        return entry.model_copy(
+            update={
+                "gates": [margin_of(gate) for gate in manifest.gates],
+                "money": sum(cost.money for cost in manifest.spent.values()),
+                "seconds": sum(manifest.timings_s.values()),
+            }
         )
-    if pointer is not None and version in (pointer.version, pointer.previous):
-        state = "live" if version == pointer.version else "previous"
-    else:
-        state = "refused" if refusals and override is None else "ready"
-    return VersionEntry(
-        version=version,
-        state=state,
-        created=manifest.created,
-        documents=manifest.counts.documents,
-        quarantined=manifest.counts.quarantined,
-        rows=manifest.counts.rows,
-        gates=[margin_of(gate) for gate in manifest.gates],
-        refusals=refusals,
-        override=override,
-        money=sum(cost.money for cost in manifest.spent.values()),
-        seconds=sum(manifest.timings_s.values()),
-    )
+    # Parsing spends nothing, and may have thousands of notes.
+    notes = unless_damaged(lambda: read_notes(store, version, ON_A_VERSION)) if row.state == "unfinished" else None
+    money = sum(cost.money for note in (notes or {}).values() for cost in note.spent.values())
+    return entry.model_copy(update={"money": money if notes is not None else None})
 
 
 class Expectation(Frozen):

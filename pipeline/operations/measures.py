@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pipeline.corpus.workspace import open_workspace
 from pipeline.operations.health import CorpusHealth
-from pipeline.operations.states import State
+from pipeline.records.states import State
 from schemas.errors import InsetError
 
 

@@ -67,7 +67,7 @@ class _LastSeen:
     """What was last seen of a corpus: whether a version was live, and when documents were deleted from versions."""
 
     was_live: bool = False
-    rewritten: datetime | None = None
+    forgotten: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -180,9 +180,9 @@ class PublishedCorpus:
     def opened(self, requested: str | Pointer | None = None) -> Iterator[OpenVersion]:
         """Open a version, the live one where None, by ``resolve_version``; errors are translated as by ``reading``."""
         with self.reading():
-            # Read even if a version is named: documents may have been deleted from it since it was opened.
+            # Read even if a version is named: documents may have been deleted since it was opened.
             pointer = requested if isinstance(requested, Pointer) else self.live()
-            self._close_rewritten(pointer)
+            self._let_go(pointer)
             if requested is None:
                 requested = pointer
                 if requested is None:
@@ -208,16 +208,16 @@ class PublishedCorpus:
                 raise self._no_manifest(version)
             return True
 
-    def _close_rewritten(self, pointer: Pointer | None) -> None:
-        """Close all versions where documents were deleted from them since they were opened."""
-        rewritten = pointer.rewritten if pointer is not None else None
+    def _let_go(self, pointer: Pointer | None) -> None:
+        """Close all versions, and remove kept pictures, where documents were deleted since they were opened."""
+        forgotten = pointer.forgotten if pointer is not None else None
         with self._lock:
-            if rewritten != self._last_seen.rewritten:
+            if forgotten != self._last_seen.forgotten:
                 self._open.clear()
                 # Kept pictures of pages may show documents that are deleted by now.
-                if rewritten is not None:
-                    self.drawer.remove_older(rewritten)
-                self._last_seen.rewritten = rewritten
+                if forgotten is not None:
+                    self.drawer.remove_older(forgotten)
+                self._last_seen.forgotten = forgotten
 
     def _open_once(self, version: str) -> "_Views":
         with self._lock:

@@ -18,6 +18,7 @@ from pipeline.published.contents import Contents
 from pipeline.records.evidence import DocumentRows, pictured_rows, read_placements
 from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import check_index_files, read_manifest
+from pipeline.records.row_parts import read_parts
 from pipeline.records.tagged_copies import tagged_copies
 from schemas.corpus import Corpus, TagOptions
 from schemas.errors import NotFoundError, TransientError, UserError
@@ -460,6 +461,7 @@ def open_version(workspace: Workspace, version: str, settings: Callable[[], Corp
         if row.status is Status.INDEXED:
             pages[row.doc_id] = row.pages
             sources.setdefault(row.doc_id, []).append(row.source)
+    read_parts(workspace.store, version)  # raises for a version of release 0.2.0
     check_index_files(workspace, version, digests=True)
     return OpenVersion(
         workspace=workspace,

@@ -17,7 +17,7 @@ from pipeline.records.evidence import placement_parts
 from pipeline.records.ledger import read_fates, source_fates
 from pipeline.records.manifests import named_manifest, readable_manifest
 from pipeline.records.publication import resolve_version
-from pipeline.records.row_parts import VersionParts, read_documents, read_parts, rows_of_documents, tagged_figures
+from pipeline.records.row_parts import read_documents, read_parts, rows_of_documents, tagged_figures
 from schemas.base import Frozen
 from schemas.evidence import EVIDENCE, rows_before
 from schemas.ids import version_file
@@ -39,18 +39,16 @@ class Difference:
 
     def changed_rows(self) -> Iterator[pa.Table]:
         """Yield the later version's rows of ``changed`` documents."""
-        for part in (read_parts(self.store, self.version) or VersionParts()).with_documents(self.changed):
+        for part in read_parts(self.store, self.version).with_documents(self.changed):
             rows = read_table(self.store, part.evidence, EVIDENCE)
             yield rows.filter(pc.is_in(rows.column("doc_id"), pa.array(self.changed, pa.string())))
 
 
-def difference(store: ObjectStore, version: str, earlier: str, *, with_columns: bool = False) -> Difference | None:
-    """Return how a version differs from another one; None if release 0.2.0 wrote one of them.
+def difference(store: ObjectStore, version: str, earlier: str, *, with_columns: bool = False) -> Difference:
+    """Return how a version differs from another one.
 
     ``with_columns`` also compares the columns that an index's rows have by their document, such as rights.
     """
-    if read_parts(store, version) is None or read_parts(store, earlier) is None:
-        return None
     digests_before, digests_now = (
         {facts.doc_id: facts.digest for facts in read_documents(store, name).values()} for name in (earlier, version)
     )
@@ -111,9 +109,21 @@ def write_diff(store: ObjectStore, manifest: Manifest) -> None:
     base = readable_manifest(store, manifest.parent)
     # Files of the parent may be damaged.
     version_diff = unless_damaged(lambda: _version_diff(store, base, manifest)) if base is not None else None
-    version_diff = version_diff or _version_diff(store, None, manifest)
-    store.replace(version_file(manifest.version, "diff.json"), version_diff.model_dump_json(indent=1).encode())
-    store.replace(version_file(manifest.version, "release_note.md"), release_note(version_diff).encode())
+    _write_diff(store, manifest.version, version_diff or _version_diff(store, None, manifest))
+
+
+def write_numbers_diff(store: ObjectStore, base: Manifest, manifest: Manifest) -> None:
+    """Write what changed in numbers alone, for a version that lacks documents which nobody may name."""
+    base_facts, facts = (
+        VersionFacts(manifest=described, sources=source_fates(read_fates(store, manifest.version)), metrics={}, found={})
+        for described in (base, manifest)
+    )
+    _write_diff(store, manifest.version, diff(base_facts, facts, ()))
+
+
+def _write_diff(store: ObjectStore, version: str, version_diff: VersionDiff) -> None:
+    store.replace(version_file(version, "diff.json"), version_diff.model_dump_json(indent=1).encode())
+    store.replace(version_file(version, "release_note.md"), release_note(version_diff).encode())
 
 
 def _version_diff(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> VersionDiff:

@@ -80,7 +80,7 @@ def _inherited_from(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inh
     store = workspace.store
     failures, parts = read_failures(store, manifest), read_parts(store, manifest.version)
     # The next version reports the failures of pages again, so without them it takes no document over.
-    if failures is None or parts is None:
+    if failures is None:
         return NOTHING
     before = indexed_pages(read_ledger(store, manifest.version))
     # A document that is parsed again was damaged; one that a budget left unread may be read now.

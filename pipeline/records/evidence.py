@@ -1,8 +1,5 @@
 """Read the rows of a version, one file at a time."""
 
-import bisect
-import functools
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Literal
@@ -12,25 +9,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.stores.objects import damage, read_part, read_table, reading
+from backends.stores.objects import read_table, reading
 from pipeline.records.row_parts import read_parts
-from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.filters import Modality
-from schemas.ids import version_file
 from schemas.ports import ObjectStore
 
 FILES_SAMPLED, ROWS_SAMPLED = 10, 50
 
-_AFTER_ALL = "~"
-"""Sorts after every document id."""
-
-_OF = re.compile(r"-of-(\d+)\.parquet$")
-
 
 def row_files(store: ObjectStore, version: str, *kinds: Literal["evidence", "placements"]) -> list[str]:
     """Return the names of the files of a version's rows, of both kinds if none is named."""
-    return [name for kind in kinds or ("evidence", "placements") for name in _files(store, version, kind)]
+    parts = read_parts(store, version).parts
+    return [getattr(part, kind) for kind in kinds or ("evidence", "placements") for part in parts]
 
 
 def rows_at(
@@ -73,18 +64,11 @@ class DocumentRows:
 
     def __init__(self, store: ObjectStore, version: str) -> None:
         self._store = store
-        self._names = row_files(store, version, "evidence")
-        # The list of parts says which document each begins with; files of release 0.2.0 have to be opened for that.
-        parts = read_parts(store, version)
-        firsts = {part.evidence: part.first for part in parts.parts} if parts else {}
-        self._first_document = firsts.__getitem__ if parts else functools.cache(self._read_first_document)
+        self._parts = read_parts(store, version)
 
     def files(self, doc_id: str) -> list[str]:
-        """Return the files that may have rows of a document."""
-        # The document may begin inside the file before the first that begins with it.
-        first = bisect.bisect_left(self._names, doc_id, key=self._first_document)
-        stop = bisect.bisect_right(self._names, doc_id, key=self._first_document)
-        return self._names[max(0, first - 1) : stop]
+        """Return the file that may have rows of a document, if there is one."""
+        return [part.evidence for part in self._parts.with_documents([doc_id])]
 
     def of(self, doc_id: str, columns: Sequence[str] = EVIDENCE.names) -> pa.Table:
         """Return a document's rows in reading order, or some columns of them; empty if the version lacks it."""
@@ -92,14 +76,6 @@ class DocumentRows:
         parts = (read_table(self._store, name, schema, columns=schema.names) for name in self.files(doc_id))
         tables = [part.filter(pc.equal(part.column("doc_id"), pa.scalar(doc_id))) for part in parts]
         return pa.concat_tables([schema.empty_table(), *tables]).select(list(columns))
-
-    def _read_first_document(self, name: str) -> str:
-        documents = read_part(self._store, name, "doc_id")
-        if len(documents):
-            return str(documents[0].as_py())
-        # Deleting a long document leaves files without rows.
-        later = self._names[self._names.index(name) + 1 :]
-        return self._first_document(later[0]) if later else _AFTER_ALL
 
 
 def page_rows(evidence: pa.Table) -> list[tuple[str, int, str]]:
@@ -127,17 +103,3 @@ _PICTURED = pa.schema([EVIDENCE.field("evidence_id"), EVIDENCE.field("figure_id"
 def figures_of(placements: pa.Table) -> frozenset[str]:
     """Return the ids of the placed figures."""
     return frozenset(figure for figure in placements.column("figure_id").to_pylist() if figure is not None)
-
-
-def _files(store: ObjectStore, version: str, kind: Literal["evidence", "placements"]) -> list[str]:
-    if (parts := read_parts(store, version)) is not None:
-        return [part.evidence if kind == "evidence" else part.placements for part in parts.parts]
-    folder = version_file(version, kind)  # of release 0.2.0
-    names = store.names(folder)
-    # Their names end with ``-of-N``, by which a missing one shows.
-    part_match = _OF.search(names[-1]) if names else None
-    if part_match is None or len(names) != int(part_match[1]):
-        raise damage(
-            MissingError, store.root, folder, f"has {len(names)} of {part_match[1] if part_match else 'more'} parts"
-        )
-    return names

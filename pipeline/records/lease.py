@@ -17,6 +17,11 @@ from schemas.errors import TransientError, UserError
 from schemas.ports import ObjectStore
 from schemas.versions import Lease
 
+
+class HeldError(TransientError):
+    """Another run holds the lease."""
+
+
 LEASE = "LEASE"
 TERM = timedelta(minutes=5)
 RENEWED_EVERY = TERM / 5
@@ -37,25 +42,25 @@ def _host() -> str:
 
 
 @contextlib.contextmanager
-def alone(store: ObjectStore, task: str) -> Iterator[None]:
+def alone(store: ObjectStore, task: str) -> Iterator[Lease]:
     """Hold the lease during a block of this process, for a task that is no refresh; raises as ``acquire`` does."""
     run_id = f"{task}-{uuid.uuid4().hex[:12]}"
-    with holding(store, run_id, tied_to_process=True):
+    with holding(store, run_id, tied_to_process=True) as lease:
         try:
-            yield
+            yield lease
         finally:
             release(store, run_id)
 
 
 def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
-    """Take the lease, or re-enter it; raises ``TransientError`` if another run holds it, or took it at the same moment.
+    """Take the lease, or re-enter it; raises ``HeldError`` if another run holds it, or took it at the same moment.
 
     A holder is replaced whose process on this machine is dead, or whose term has ended. ``tied_to_process``: the run ends
     with this process, unlike an Airflow run.
     """
     current, etag = _read(store)
     if current is not None and current.run_id != run_id and _alive(current):
-        raise TransientError(
+        raise HeldError(
             f"{store.root}: run {current.run_id!r} is using this corpus {_whereabouts(current)}, and holds it until "
             f"{current.until:{_TIME}} UTC at least; wait for it, or stop it first"
         )
@@ -70,7 +75,7 @@ def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
         since=own_lease.since if own_lease else _now(),
     )
     if not store.swap(LEASE, lease.model_dump_json().encode(), etag):
-        raise TransientError(f"{store.root}: another run took the lease at the same moment; try again")
+        raise HeldError(f"{store.root}: another run took the lease at the same moment; try again")
     return lease
 
 

@@ -1,14 +1,14 @@
 """The sources of a version with their status, failures by run, and the documents that were deleted for good."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 import pyarrow as pa
 from pydantic import Field
 
-from backends.stores.objects import read_model, read_table, reading, unless_damaged
+from backends.stores.objects import read_table, reading, unless_damaged
 from schemas.base import Frozen
-from schemas.errors import Failure, FailureCode
+from schemas.errors import UNREAD_PAGES, Failure, FailureCode
 from schemas.ids import version_file
 from schemas.parquet import Rows, schema_of, to_parquet
 from schemas.ports import ObjectStore
@@ -71,6 +71,20 @@ def first_sources(rows: Iterable[LedgerRow]) -> dict[str, str]:
     for row in rows:
         source_by_document.setdefault(row.doc_id, row.source)
     return source_by_document
+
+
+def document_counts(ledger: Sequence[LedgerRow], failures: Iterable[Failure]) -> dict[str, int]:
+    """Return the counts of a version's sources, documents and pages, as the note of ``assemble`` has them."""
+    partly = {
+        failure.source for failure in failures if failure.code in UNREAD_PAGES or failure.code is FailureCode.EARLIER_KEPT
+    }
+    return {
+        "sources": len(ledger),
+        "documents": len(indexed_sources(ledger)),
+        "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
+        "partly_read": len({row.doc_id for row in ledger if row.status is Status.INDEXED and row.source in partly}),
+        "pages": sum(indexed_pages(ledger).values()),
+    }
 
 
 def quarantine_file(run_id: str) -> str:
@@ -148,13 +162,20 @@ class Forgotten(Frozen):
 
 
 def read_forgotten(store: ObjectStore) -> Forgotten:
-    """Return the list, empty if nothing was forgotten; an unreadable one raises, lest documents are taken in again."""
-    try:
-        return read_model(store, FORGOTTEN, Forgotten)
-    except FileNotFoundError:
-        return Forgotten()
+    """Return the list, empty where nothing was forgotten; an unreadable one raises, lest documents are taken in again."""
+    stored = store.read_mutable(FORGOTTEN, fresh=False)
+    return _decoded_forgotten(store, stored[0]) if stored is not None else Forgotten()
 
 
-def write_forgotten(store: ObjectStore, forgotten: Forgotten) -> None:
-    """Replace the list; only the holder of the lease may call this."""
-    store.replace(FORGOTTEN, forgotten.model_dump_json(indent=1).encode())
+def change_forgotten(store: ObjectStore, change: Callable[[Forgotten], Forgotten]) -> Forgotten:
+    """Replace the list by what ``change`` makes of it, and return that; it is asked again where another process came first."""
+    while True:
+        stored = store.read_mutable(FORGOTTEN)
+        changed = change(_decoded_forgotten(store, stored[0]) if stored is not None else Forgotten())
+        if store.swap(FORGOTTEN, changed.model_dump_json(indent=1).encode(), stored[1] if stored is not None else None):
+            return changed
+
+
+def _decoded_forgotten(store: ObjectStore, data: bytes) -> Forgotten:
+    with reading(store, FORGOTTEN):
+        return Forgotten.model_validate_json(data)

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from backends.stores.objects import is_remote, read_model, read_table, unless_damaged
@@ -9,15 +10,22 @@ from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.records.row_parts import FOLDER, read_parts
 from schemas.errors import DamagedError, MissingError, UserError
 from schemas.gates import Bounds, GateResult, judge_again
-from schemas.ids import sha256, version_file
+from schemas.ids import sha256, version_file, version_name, version_time
 from schemas.parquet import rows_of, schema_of, table_of, to_parquet
 from schemas.ports import ObjectStore
-from schemas.versions import Manifest, Override, Verdicts
+from schemas.reports import VersionRow, VersionState
+from schemas.versions import Manifest, Override, Pointer, Verdicts
 
 
 def manifest_name(version: str) -> str:
     """Name a version's manifest in its store."""
     return f"versions/{version}/manifest.json"
+
+
+def next_version(store: ObjectStore, fingerprint: str) -> str:
+    """Name the next version by now, or a second after the latest: versions are sorted by name, and a clock may be set back."""
+    later = (version_time(version) + timedelta(seconds=1) for version in store.folders("versions"))
+    return version_name(max([datetime.now(UTC), *later]), fingerprint)
 
 
 def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
@@ -119,6 +127,43 @@ def rejection_of(store: ObjectStore, version: str) -> str | None:
     return rejection_in_words(read_model(store, name, Override)) if store.exists(name) else None
 
 
+def state_of(store: ObjectStore, version: str, live: Pointer | None) -> VersionRow:
+    """Return the state of a version, of which every list, page and decision reads it; ``live`` is the pointer."""
+    return state_and_manifest(store, version, live)[0]
+
+
+def state_and_manifest(store: ObjectStore, version: str, live: Pointer | None) -> tuple[VersionRow, Manifest | None]:
+    """Return the state of a version, and its manifest; None of one that is unfinished or damaged."""
+    created = version_time(version)
+    try:
+        manifest = read_manifest(store, version)
+        refusals = refusals_in(store, manifest) if manifest else []
+        override = read_override(store, version) if refusals else None
+    except DamagedError as error:
+        return VersionRow(version=version, state="damaged", created=created, refusals=error.message.splitlines()), None
+    if manifest is None:
+        return VersionRow(version=version, state="unfinished", created=created), None
+    state: VersionState = "ready"
+    if live is not None and version == live.version:
+        state = "live"
+    elif refusals and override is None:
+        state = "refused"
+    elif live is not None and version == live.previous:
+        state = "previous"
+    row = VersionRow(
+        version=version,
+        state=state,
+        created=manifest.created,
+        parent=manifest.parent,
+        documents=manifest.counts.documents,
+        quarantined=manifest.counts.quarantined,
+        rows=manifest.counts.rows,
+        refusals=refusals,
+        override=override,
+    )
+    return row, manifest
+
+
 def override_hint(corpus: str, version: str) -> str:
     """Return the command that publishes a refused version."""
     return f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"'
@@ -130,9 +175,6 @@ def refusals_of(manifest: Manifest) -> list[str]:
 
 
 FILE = "files.parquet"
-EARLIER_FILE = "inventory.parquet"
-"""The list of releases up to 0.2.0, which expect shared objects in it: their prune would remove those that it lacks."""
-
 _LATER = ("manifest.json", "override.json", "gates.json", FILE)
 """Files that are written after the inventory."""
 
@@ -150,9 +192,6 @@ def write_inventory(store: ObjectStore, version: str) -> str:
     """Write the list of a version's files, which lacks only the manifest, and return the list's SHA-256 for that."""
     later = {version_file(version, name) for name in _LATER}
     sizes = store.sizes(version_file(version, ""))
-    for name in [name for name in sizes if name.startswith(version_file(version, "inventory"))]:
-        store.delete(name)  # of an earlier release
-        del sizes[name]
     items = [Item(name, size, store.digest(name)) for name, size in sorted(sizes.items()) if name not in later]
     data = to_parquet(table_of(Item, items))
     store.replace(version_file(version, FILE), data)
@@ -161,24 +200,15 @@ def write_inventory(store: ObjectStore, version: str) -> str:
 
 def read_inventory(store: ObjectStore, version: str) -> tuple[Item, ...]:
     """Return the files of a version's folder."""
-    try:
-        table = read_table(store, version_file(version, FILE), schema_of(Item))
-    except MissingError as error:
-        try:
-            table = read_table(store, version_file(version, EARLIER_FILE), schema_of(Item))
-        except MissingError:
-            raise error from None
-    return rows_of(Item, table)
+    return rows_of(Item, read_table(store, version_file(version, FILE), schema_of(Item)))
 
 
 def missing_or_cut(store: ObjectStore, version: str) -> Iterator[DamagedError]:
     """Yield an error for each file or part of rows of a finished version that is missing or cut, by listings."""
     try:
-        expected = {item.name: item.bytes for item in read_inventory(store, version)}
-        sizes = store.sizes(version_file(version, ""))
-        if (parts := read_parts(store, version)) is not None:
-            expected |= parts.sizes()
-            sizes |= store.sizes(FOLDER)
+        expected = read_parts(store, version).sizes()
+        expected |= {item.name: item.bytes for item in read_inventory(store, version)}
+        sizes = store.sizes(version_file(version, "")) | store.sizes(FOLDER)
     except DamagedError as error:
         yield error
         return

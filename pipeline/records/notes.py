@@ -48,6 +48,9 @@ class StageNote(BaseModel):
 DERIVATIONS = "derivations"
 """Count of the note of ``build``: how often the collection was derived from another since it was filled."""
 
+SINCE_FILL = "documents_since_fill"
+"""Count of the note of ``build``: changed documents since the collection was filled."""
+
 SLOWEST = 10
 """Most documents that ``slowest`` names."""
 

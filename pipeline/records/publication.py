@@ -4,7 +4,7 @@ import contextlib
 import getpass
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from functools import partial
 
@@ -16,18 +16,17 @@ from pipeline.records.manifests import (
     override_hint,
     override_name,
     read_manifest,
-    read_override,
     readable_manifest,
     refusals_in,
-    refusals_of,
     rejection_in_words,
     rejection_name,
+    state_of,
 )
 from schemas.base import RELEASE
 from schemas.errors import ContractError, DamagedError, GateError, MissingError, NotFoundError, UserError
-from schemas.ids import sha256, version_time
+from schemas.ids import sha256
 from schemas.ports import ObjectStore
-from schemas.reports import VersionList, VersionRow
+from schemas.reports import VersionList
 from schemas.versions import FORMAT, Action, AuditEvent, Lease, Manifest, Override, Pointer
 
 _FOLDER = "audit"
@@ -82,7 +81,7 @@ def _read_pointer(store: ObjectStore, *, fresh: bool = True) -> tuple[Pointer | 
     pointer_and_etag = store.read_mutable(LIVE, fresh=fresh)
     if pointer_and_etag is None:
         # The pointer is looked up again, since the first publication may have come after it was read.
-        if _last_move(store) is not None and store.etag(LIVE) is None:
+        if _last_move(store)[0] is not None and store.etag(LIVE) is None:
             raise damage(MissingError, store.root, LIVE, "is missing")
         return None, None
     check_format(store, pointer_and_etag[0])
@@ -124,7 +123,7 @@ def restore_pointer(store: ObjectStore, corpus: str, fence: int) -> None:
     try:
         pointer = read_pointer(store)
     except DamagedError as error:
-        last = _last_move(store)
+        last, is_held = _last_move(store)
         reason = error.message.partition(";")[0]
         if last is None or readable_manifest(store, last.to_version) is None:
             version_names = ", ".join(manifest.version for manifest in manifests(store)[:5]) or "none that can be read"
@@ -132,13 +131,12 @@ def restore_pointer(store: ObjectStore, corpus: str, fence: int) -> None:
                 f"{reason}, and the audit log names no version that can be read; say which version is live: "
                 f"inset publish {corpus} VERSION (there are: {version_names})"
             ) from error
-        # An event that only set or ended a hold names one version twice, so the version before is unknown; only a
-        # rollback holds.
+        # An event that only set or ended a hold names one version twice, so the version before is unknown.
         restored = Pointer(
             version=last.to_version,
             previous=last.from_version if last.from_version != last.to_version else None,
             since=last.at,
-            held=last.action == "rollback",
+            held=is_held,
             fence=fence,
             moved=_move_event("repair", last.to_version, last.to_version, reason=reason),
         )
@@ -147,11 +145,12 @@ def restore_pointer(store: ObjectStore, corpus: str, fence: int) -> None:
         _log_move(store, pointer)  # its writer may have been killed
 
 
-def _last_move(store: ObjectStore) -> AuditEvent | None:
-    """Return the audit log's last event that made a version live; None if there is none."""
-    events = read_events(store, _MOVES_READ)
-    # A deletion and a repair name a version without making it live.
-    return next((event for event in events if event.action not in ("forget", "repair") and event.to_version), None)
+def _last_move(store: ObjectStore) -> tuple[AuditEvent | None, bool]:
+    """Return the audit log's last event that made a version live, None where there is none, and whether it is held since."""
+    moves = [event for event in read_events(store, _MOVES_READ) if event.moved and event.action != "repair"]
+    # A deletion replaces a version, and leaves the hold.
+    by_people = (event.action == "rollback" for event in moves if event.action != "forget")
+    return next(iter(moves), None), next(by_people, False)
 
 
 def drop_previous(store: ObjectStore, removed_versions: Collection[str]) -> None:
@@ -161,17 +160,44 @@ def drop_previous(store: ObjectStore, removed_versions: Collection[str]) -> None
         _write_pointer(store, pointer.model_copy(update={"previous": None}), etag)
 
 
-def note_rewritten(store: ObjectStore, event: AuditEvent) -> None:
-    """Note in the pointer and the audit log that documents were deleted from versions, so that readers open them again."""
+def replace_forgotten(store: ObjectStore, event: AuditEvent, removed_versions: Collection[str], fence: int) -> None:
+    """Make the event's version live in place of one that held forgotten documents, so that readers let go of those.
+
+    Where none did, the live version stays. Raises ``ContractError`` where another version went live meanwhile.
+    """
     while True:
         pointer, etag = _read_pointer(store)
         if pointer is None:
             write_event(store, event)
             return
-        # Repeated until the swap holds, since another move of the pointer may come first.
-        moved = event.model_copy(update={"from_version": pointer.version, "to_version": pointer.version})
-        if _write_pointer(store, pointer.model_copy(update={"moved": moved, "rewritten": datetime.now(UTC)}), etag):
+        if pointer.version != event.from_version:
+            raise ContractError(f"{pointer.version} went live meanwhile; forget the document again")
+        noted = pointer.moved
+        if event.to_version == pointer.version and noted is not None and noted.documents == event.documents:
+            return  # a deletion that was killed later
+        now = datetime.now(UTC)
+        update = {
+            "version": event.to_version,
+            "previous": None if pointer.previous in removed_versions else pointer.previous,
+            "since": pointer.since if event.to_version == pointer.version else now,
+            "fence": fence,
+            "moved": event,
+            "forgotten": now,
+        }
+        # Repeated until the swap holds, since an operator may move the pointer first.
+        if _write_pointer(store, pointer.model_copy(update=update), etag):
             return
+
+
+def rewrite_reasons(store: ObjectStore, change: Callable[[str], str]) -> None:
+    """Change what people wrote in the audit log."""
+    for name in store.names(_FOLDER):
+        event = read_model(store, name, AuditEvent)
+        texts = {field: change(text) for field in ("reason", "about") if (text := getattr(event, field)) is not None}
+        changed = event.model_copy(update=texts)
+        if changed != event:
+            write_event(store, changed)
+            store.delete(name)
 
 
 def move_pointer(
@@ -211,7 +237,7 @@ def move_pointer(
         held=is_held,
         fence=fence,
         moved=moved,
-        rewritten=live.rewritten if live else None,
+        forgotten=live.forgotten if live else None,
     )
     if not _write_pointer(store, pointer, etag):
         raise ContractError(f"{version} was not published: another publication came first; refresh again")
@@ -258,7 +284,7 @@ def publish_version(
         live = read_pointer(store)
     except DamagedError:  # replaced, since an operator has named the live version
         moved = _move_event(action, None, version, by=by, reason=reason)
-        _publishable(store, corpus, version)
+        check_publishable(store, corpus, version)
         pointer = Pointer(version=version, previous=None, since=moved.at, moved=moved)
         return _write_or_raise(store, corpus, pointer, store.etag(LIVE))
     moved = _move_event(action, live.version if live else None, version, by=by, reason=reason)
@@ -332,7 +358,7 @@ def note_event(
 
 def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved: AuditEvent) -> Pointer:
     version, is_held = moved.to_version, moved.action == "rollback"
-    _publishable(store, corpus, version)
+    check_publishable(store, corpus, version)
     # Only the hold changes: a rollback to the live version sets it, and publishing that version ends it.
     if live is not None and live.version == version:
         now, etag = _read_pointer(store)
@@ -343,11 +369,16 @@ def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved:
     return move_pointer(store, version, expected=moved.from_version, is_held=is_held, since=moved.at, moved=moved)
 
 
-def _publishable(store: ObjectStore, corpus: str, version: str) -> None:
-    """Raise if a version doesn't exist, or a gate refused it without an override."""
-    manifest = named_manifest(store, corpus, version)
-    refusals = refusals_in(store, manifest)
-    if refusals and read_override(store, version) is None:
+def refusals_now(store: ObjectStore, version: str) -> list[str]:
+    """Return why a version is refused, by gates or a person; [] where it isn't, is live, or somebody overrode that."""
+    row = state_of(store, version, readable_pointer(store))
+    return row.refusals if row.state == "refused" else []
+
+
+def check_publishable(store: ObjectStore, corpus: str, version: str) -> None:
+    """Raise where a version doesn't exist, or is refused."""
+    named_manifest(store, corpus, version)
+    if refusals := refusals_now(store, version):
         raise GateError(
             f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}",
             override_hint(corpus, version),
@@ -355,7 +386,7 @@ def _publishable(store: ObjectStore, corpus: str, version: str) -> None:
 
 
 def list_versions(store: ObjectStore, corpus: str) -> VersionList:
-    """Return all finished versions of a corpus, newest first, even if the pointer is lost."""
+    """Return all versions of a corpus but unfinished ones, newest first, even if the pointer is lost."""
     problem = None
     try:
         live = read_pointer(store)
@@ -368,41 +399,10 @@ def list_versions(store: ObjectStore, corpus: str) -> VersionList:
         held=live.held if live else False,
         problem=problem,
         versions=[
-            row for version in reversed(store.folders("versions")) if (row := _row(store, version, live)) is not None
+            row
+            for version in reversed(store.folders("versions"))
+            if (row := state_of(store, version, live)).state != "unfinished"
         ],
-    )
-
-
-def _row(store: ObjectStore, version: str, live: Pointer | None) -> VersionRow | None:
-    """Return the row of a finished version; if its manifest can't be read, the damage is its refusal."""
-    try:
-        manifest = read_manifest(store, version)
-        refusals = refusals_of(manifest) if manifest else []
-        override = read_override(store, version) if refusals else None
-    except DamagedError as error:
-        return VersionRow(
-            version=version,
-            state="damaged",
-            created=version_time(version),
-            parent=None,
-            documents=0,
-            quarantined=0,
-            rows=0,
-            refusals=[error.message],
-        )
-    if manifest is None:
-        return None
-    is_live = live is not None and version == live.version
-    return VersionRow(
-        version=version,
-        state="live" if is_live else "refused" if refusals and override is None else "ready",
-        created=manifest.created,
-        parent=manifest.parent,
-        documents=manifest.counts.documents,
-        quarantined=manifest.counts.quarantined,
-        rows=manifest.counts.rows,
-        refusals=refusals,
-        override=override,
     )
 
 
@@ -460,7 +460,7 @@ def nothing_live(store: ObjectStore, corpus: str) -> str:
     newest = last_manifest(store)
     if newest is None:
         return f"corpus {corpus}: nothing is published yet; run: inset refresh {corpus}"
-    if refusals := refusals_of(newest):
+    if refusals := refusals_now(store, newest.version):
         hint = override_hint(corpus, newest.version)
         return f"corpus {corpus}: nothing is published; {newest.version} was refused: {'; '.join(refusals)}; {hint}"
     return f"corpus {corpus}: nothing is live; to publish its newest version: inset publish {corpus} {newest.version}"

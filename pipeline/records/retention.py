@@ -146,18 +146,6 @@ class NeededRecords:
         self._load("held", self.cache)
         return [*self._tables.values(f"SELECT DISTINCT id FROM held ANTI JOIN {self._needed} USING (id) ORDER BY id")]
 
-    def not_in(self, other_cache: RecordCache) -> Iterator[pa.Table]:
-        """Yield the needed records that another cache lacks, a shard at a time."""
-        self._load("held", other_cache)
-        missing_ids = set(self._tables.values(f"SELECT DISTINCT id FROM {self._needed} ANTI JOIN held USING (id)"))
-        for shard in self.cache.shards():
-            rows = []
-            for row, name in enumerate(shard.column("id").to_pylist()):
-                if name in missing_ids:  # two shards may hold the same record
-                    missing_ids.remove(str(name))
-                    rows.append(row)
-            yield shard.take(pa.array(rows, pa.int64()))
-
     def _load(self, table: str, cache: RecordCache) -> None:
         self._tables.create(table, _IDS)
         for names in cache.ids_by_shard():
@@ -234,8 +222,7 @@ def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
     if manifest.counts.rows_by_modality.get(Modality.PAGE):
         for part in evidence_parts(store, version):
             yield from (figure_file(picture) for _, _, picture in page_rows(part))
-    if (parts := read_parts(store, version)) is not None:
-        yield from parts.sizes()
+    yield from read_parts(store, version).sizes()
     if store.exists(failures := quarantine_file(manifest.run_id)):  # an older version answers without
         yield failures
     try:

@@ -22,6 +22,7 @@ from backends.stores.objects import read_model, read_table
 from backends.stores.temporary_tables import TemporaryTables, keyed
 from schemas.base import batched
 from schemas.documents import TAGGED
+from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
 from schemas.filters import Modality
 from schemas.ids import sha256, version_file
@@ -112,16 +113,22 @@ FIGURES = pa.schema(
 """A figure in a document: its number, null without a tag, and its first page there."""
 
 
-def read_parts(store: ObjectStore, version: str) -> VersionParts | None:
-    """Return the parts of a version; None if release 0.2.0 wrote its rows."""
+def read_parts(store: ObjectStore, version: str) -> VersionParts:
+    """Return the parts of a version; raises ``MissingError`` where it has none, as those of release 0.2.0 and before."""
     try:
-        return read_model(store, version_file(version, _PARTS), VersionParts)
-    except FileNotFoundError:
-        return None
+        return read_model(store, name := version_file(version, _PARTS), VersionParts)
+    except MissingError as error:
+        if store.names(version_file(version, "evidence")):
+            corpus = store.root.rstrip("/").rpartition("/")[2]
+            raise MissingError(
+                f"{version} has rows of release 0.2.0 or before; to build them again from finished work: inset refresh {corpus}",
+                name,
+            ) from error
+        raise
 
 
 def read_documents(store: ObjectStore, version: str) -> dict[str, DocumentFacts]:
-    """Return the facts of each document of a version that has parts."""
+    """Return the facts of each document of a version."""
     table = read_table(store, version_file(version, DOCUMENTS), schema_of(DocumentFacts))
     return {facts.doc_id: facts for facts in rows_of(DocumentFacts, table)}
 
@@ -133,7 +140,7 @@ def read_part_rows(store: ObjectStore, part: RowPart) -> VersionRows:
 
 def rows_of_documents(store: ObjectStore, version: str, doc_ids: Set[str]) -> Iterator[tuple[str, VersionRows]]:
     """Yield the rows of some documents, each with its id; only their parts are read."""
-    parts, names = read_parts(store, version) or VersionParts(), sorted(doc_ids)
+    parts, names = read_parts(store, version), sorted(doc_ids)
     for part in parts.with_documents(doc_ids):
         names_in_part = names[bisect.bisect_left(names, part.first) : bisect.bisect_right(names, part.last)]
         yield from by_document(read_part_rows(store, part).of(names_in_part))
@@ -268,11 +275,11 @@ def new_rows(rows_by_document: Iterable[tuple[str, VersionRows]]) -> NewRows:
 
 
 def tagged_figures(store: ObjectStore, version: str, figures: Set[str]) -> set[str]:
-    """Return which of some figures have a tag in a version that has parts."""
+    """Return which of some figures have a tag in a version."""
     if not figures:
         return set()
     with TemporaryTables() as tables:
-        return Facts(store, read_parts(store, version) or VersionParts(), tables, words=False).tagged(figures)
+        return Facts(store, read_parts(store, version), tables, words=False).tagged(figures)
 
 
 # Counts of rows that were added and taken away again add up to 0.

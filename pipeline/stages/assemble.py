@@ -15,8 +15,8 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import StructuredFiles, drawn_cache
 from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections_by_id, parsed_documents
 from pipeline.records.ledger import (
+    document_counts,
     document_failures,
-    indexed_pages,
     indexed_sources,
     read_ledger,
     write_failures,
@@ -28,7 +28,7 @@ from pipeline.records.row_parts import Facts, new_rows, rows_of_documents, write
 from ray_jobs.pools import Batch, Outcome, ordered_pool, outcomes_of_batch
 from schemas.base import batched
 from schemas.documents import PageFailure
-from schemas.errors import UNREAD_PAGES, ContractError, Failure, FailureCode
+from schemas.errors import ContractError, Failure, FailureCode
 from schemas.evidence import VersionRows
 from schemas.parquet import Rows
 from schemas.stages import Report, Stage, Step, silent
@@ -100,7 +100,7 @@ def assemble(
     write_ledger(store, version, ledger)
     failures = _failures(workspace, version, run_id, ledger, page_failures)
     write_failures(store, run_id, failures)
-    counts = _document_counts(ledger, failures) | row_counts
+    counts = document_counts(ledger, failures) | row_counts
     return write_note(store, version, Stage.ASSEMBLE, StageNote(seconds=time.monotonic() - started, counts=counts))
 
 
@@ -112,19 +112,6 @@ def _without_broken(workspace: Workspace, plan: Plan, broken: Mapping[str, str])
     taken_over = inherit(workspace, plan.model_copy(update={"documents": documents})).documents - broken.keys()
     faults = {doc_id: (FailureCode.LAW_BROKEN, f"it breaks a law ({laws})") for doc_id, laws in broken.items()}
     return keep_earlier(workspace, plan, changes, faults, taken_over)
-
-
-def _document_counts(ledger: Sequence[LedgerRow], failures: Iterable[Failure]) -> dict[str, int]:
-    partly = {
-        failure.source for failure in failures if failure.code in UNREAD_PAGES or failure.code is FailureCode.EARLIER_KEPT
-    }
-    return {
-        "sources": len(ledger),
-        "documents": len(indexed_sources(ledger)),
-        "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
-        "partly_read": len({row.doc_id for row in ledger if row.status is Status.INDEXED and row.source in partly}),
-        "pages": sum(indexed_pages(ledger).values()),
-    }
 
 
 class RowsActor:

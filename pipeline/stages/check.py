@@ -36,7 +36,6 @@ from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, 
 from pipeline.records.row_parts import (
     DIGITS_OF_WORDS,
     Facts,
-    VersionParts,
     keyed_by_words,
     read_documents,
     read_parts,
@@ -311,7 +310,7 @@ class _VersionData:
         self.indexed, self.names = indexed_pages(ledger), first_sources(ledger)
         self.by_text: list[tuple[str, Mapping[int, bool]]] = []
         self._verified, self._tables = verified, tables
-        self._parts, self._documents = read_parts(store, version) or VersionParts(), read_documents(store, version)
+        self._parts, self._documents = read_parts(store, version), read_documents(store, version)
         self._facts = Facts(store, self._parts, tables)
         before = inherited.facts
         # A document that was taken over counts as changed if its rows differ, such as by the number of a figure.

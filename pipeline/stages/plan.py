@@ -1,7 +1,6 @@
 """Stage 1: plan a refresh, before anything is spent."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import NoReturn
 
@@ -20,11 +19,18 @@ from pipeline.records.columns import are_rights_outdated
 from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls, expected_embeddings, expected_gpu_work, per_byte
 from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
-from pipeline.records.manifests import judge_gates_again, manifests, read_override, readable_manifest, rejection_of
+from pipeline.records.manifests import (
+    judge_gates_again,
+    manifests,
+    next_version,
+    read_override,
+    readable_manifest,
+    rejection_of,
+)
 from pipeline.records.publication import read_pointer
 from schemas.errors import UNFINISHED, TransientError, UserError
 from schemas.gates import COUNTED, METRIC
-from schemas.ids import key, version_name, version_time
+from schemas.ids import key
 from schemas.ports import DocumentSource
 from schemas.stages import Stage
 from schemas.versions import (
@@ -114,10 +120,9 @@ def plan(
     existing_version = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
     parent = readable_manifest(store, live.version) if live else None
     summary = _summary(workspace, live, ledger, comparison, to_parse, parent, is_new=existing_version is None)
-    version = version_name(_version_time(store.folders("versions")), fingerprint)
     return Plan(
         run_id=run_id,
-        version=existing_version[0] if existing_version else version,
+        version=existing_version[0] if existing_version else next_version(store, fingerprint),
         fingerprint=fingerprint,
         parent=live.version if live else None,
         summary=summary,
@@ -220,11 +225,6 @@ def _explain_empty_source(workspace: Workspace, live: Pointer | None, ledger: Se
         f"source {source} lists no PDF, but {documents} are live; no version is built of nothing: "
         f"put them back, or correct 'source' in {workspace.file}"
     )
-
-
-def _version_time(versions: Sequence[str]) -> datetime:
-    """Return now, or a second after the latest version: versions are sorted by name, and a clock may be set back."""
-    return max([datetime.now(UTC), *(version_time(version) + timedelta(seconds=1) for version in versions)])
 
 
 def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:

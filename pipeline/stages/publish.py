@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.differences import write_diff
 from pipeline.records.lease import still_held
-from pipeline.records.manifests import check_linked_index_files, manifest_name, read_manifest, refusals_of, write_inventory
+from pipeline.records.manifests import check_linked_index_files, manifest_name, read_manifest, state_of, write_inventory
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
 from pipeline.records.publication import move_pointer, publish_version, read_pointer, resolve_version, roll_back
 from pipeline.records.retention import update_alias
@@ -19,7 +19,7 @@ _WORK = (Stage.PARSE, Stage.ENRICH, Stage.TAG)
 
 
 def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
-    """Write a version's manifest, after which only ``forget`` changes it; it doesn't go live by that.
+    """Write a version's manifest, after which it never changes; it doesn't go live by that.
 
     Raises ``ContractError`` where the lease was lost, ``TransientError`` where the parent's collection, from which this one
     is derived, is damaged: the next refresh fills a new one.
@@ -44,7 +44,7 @@ def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
 
 
 def publish(workspace: Workspace, version: str, lease: Lease, *, by: str | None = None) -> bool:
-    """Write a version's manifest, and make it live if gates hold and the corpus isn't held; return whether it is live now.
+    """Write a version's manifest, and make it live unless it is refused or the corpus held; return whether it is live now.
 
     Raises as ``finish`` does, and ``ContractError`` where another version was published meanwhile.
     """
@@ -55,9 +55,11 @@ def publish(workspace: Workspace, version: str, lease: Lease, *, by: str | None 
     if live is not None and live.version == version:
         update_alias(workspace)
         return True
-    if refusals_of(manifest) or (live is not None and live.held):
+    if state_of(store, version, live).state == "refused" or (live is not None and live.held):
         return False
-    move_pointer(store, version, expected=manifest.parent, is_held=False, lease=lease, since=datetime.now(UTC), by=by)
+    # A version that another run built may be older than the live one, with which it was compared in the plan.
+    expected = manifest.parent if manifest.run_id == lease.run_id else live.version if live else None
+    move_pointer(store, version, expected=expected, is_held=False, lease=lease, since=datetime.now(UTC), by=by)
     update_alias(workspace)
     return True
 

@@ -1,1 +1,1 @@
-"""Keeping stores healthy and small: doctor, repair, prune, mirror."""
+"""Keeping stores healthy and small: doctor, repair, prune, forget."""

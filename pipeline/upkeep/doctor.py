@@ -5,8 +5,8 @@ import functools
 import importlib.metadata
 import importlib.util
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from backends.stores.objects import attempt, unless_damaged
@@ -14,15 +14,17 @@ from pipeline.corpus.answers import check_answers
 from pipeline.corpus.corpora import corpora_folder, corpus_files
 from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.presets import check_default_preset
-from pipeline.corpus.schedules import check_notifiers
+from pipeline.corpus.schedules import check_notifiers, corpus_schedule
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.records.collection import holds
 from pipeline.records.lease import alone
-from pipeline.records.ledger import read_forgotten, readable_ledger
-from pipeline.records.manifests import manifests, override_hint, read_manifest
-from pipeline.records.publication import list_versions, read_pointer, readable_pointer
+from pipeline.records.ledger import read_forgotten
+from pipeline.records.manifests import read_manifest
+from pipeline.records.problems import free_bytes, problems_of, read_standing
+from pipeline.records.publication import read_pointer, readable_pointer
 from pipeline.records.retention import update_alias
 from pipeline.records.row_parts import read_parts
+from pipeline.records.states import State
 from pipeline.upkeep.discard import discard, find_damage
 from schemas.errors import InsetError, UserError
 from schemas.reports import Diagnosis, Finding
@@ -39,7 +41,6 @@ _EXTRAS = {
     "airflow": ("airflow", "scheduled refreshes run on it"),
 }
 _OPTIONAL = {"weaviate", "airflow", "torch"}
-_FREE_BYTES = 2 << 30
 _MOST_NAMED = 20
 """Most damaged objects that are named."""
 
@@ -86,7 +87,7 @@ def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[
             yield Finding(subject=f"corpus {name}", ok=False, message=error.message, remedy="correct the corpus file")
             continue
         messages = set()
-        for finding in (*_corpus(workspace), *_objects(workspace, deep=deep, report=report)):
+        for finding in (*_corpus(workspace), *_problems(workspace), *_objects(workspace, deep=deep, report=report)):
             if finding.ok or finding.message not in messages:  # several checks need the pointer
                 yield finding
             messages.add(finding.message)
@@ -102,8 +103,6 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         (" preset", _preset),
         (" answers", _answers),
         (" version", _live),
-        (" version", _refused),
-        (" version", _hold),
         (" quarantine", _quarantine),
         (" forgotten", _forgotten),
         (" languages", _languages),
@@ -157,9 +156,7 @@ def _store(workspace: Workspace) -> Finding:
     folder = next(folder for folder in (Path(root), *Path(root).parents) if folder.exists())
     if not os.access(folder, os.W_OK):
         return _broken(f"{folder} can't be written to", "choose another 'store'")
-    free = shutil.disk_usage(folder).free
-    remedy = "free some disk, or move 'store'"
-    return Finding(subject="", ok=free > _FREE_BYTES, message=f"{root}, {free >> 30} GiB free", remedy=remedy)
+    return _intact(f"{root}, {(free_bytes(workspace.store) or 0) >> 30} GiB free")
 
 
 def _passwords(workspace: Workspace) -> Finding:
@@ -187,21 +184,30 @@ def _live(workspace: Workspace) -> Finding:
     return _intact(f"{live.version} is live" if live else "nothing is published yet")
 
 
-def _refused(workspace: Workspace) -> Finding | None:
-    name = workspace.corpus.name
-    newest = next(iter(list_versions(workspace.store, name).versions), None)
-    if newest is None or newest.state != "refused":
-        return None
-    message = f"the newest version, {newest.version}, was refused: {'; '.join(newest.refusals)}"
-    return _warning(message, override_hint(name, newest.version))
+_REMEDIES = {
+    State.REFUSED: 'inset publish {name} {newest} --override "REASON", if it is to go live all the same',
+    State.HELD: "inset publish {name} VERSION",
+}
+_BROKEN = (State.BROKEN, State.DAMAGED, State.FULL)
+"""States that are faults; the others want a decision, or time."""
 
 
-def _hold(workspace: Workspace) -> Finding | None:
-    live = read_pointer(workspace.store)
-    if live is None or not live.held:
-        return None
-    message = f"held since a rollback on {live.since:%Y-%m-%d %H:%M} UTC: refreshes publish nothing"
-    return _warning(message, f"inset publish {workspace.corpus.name} VERSION")
+def _problems(workspace: Workspace) -> Iterator[Finding]:
+    """Yield what ``inset status`` says of a corpus, but that nothing is published, which isn't wrong."""
+    now, schedule = datetime.now(UTC), corpus_schedule(workspace.file, notifiers=False)
+    try:
+        standing = read_standing(workspace.store, now)
+    except InsetError:  # as other checks say
+        return
+    for state, message in problems_of(schedule, workspace.store, standing, now):
+        if state is State.EMPTY:
+            continue
+        problem, _, remedy = message.partition("; ")
+        if state in _REMEDIES:
+            newest = standing.newest.version if standing.newest is not None else "VERSION"
+            problem, remedy = message, _REMEDIES[state].format(name=schedule.name, newest=newest)
+        finding = _broken(problem, remedy) if state in _BROKEN else _warning(problem, remedy)
+        yield finding.model_copy(update={"subject": f"corpus {schedule.name} {state}"})
 
 
 def _live_manifest(workspace: Workspace) -> Manifest | None:
@@ -224,11 +230,6 @@ def _forgotten(workspace: Workspace) -> Finding | None:
         return _broken(message, f"inset refresh {name}, which finishes it")
     if not forgotten.documents:
         return None
-    # Release 0.1.0 doesn't know the list, and takes documents in again.
-    ledgers = (readable_ledger(workspace.store, manifest.version) for manifest in manifests(workspace.store))
-    if still_indexed := sorted(forgotten.doc_ids.intersection(row.doc_id for ledger in ledgers for row in ledger)):
-        message = f"{len(still_indexed)} forgotten documents are in kept versions again, {still_indexed[0]} among them"
-        return _broken(message, f"inset forget {name} {still_indexed[0]} --yes")
     return _intact(f"{len(forgotten.documents)} documents are forgotten, and aren't taken in again")
 
 

@@ -1,65 +1,87 @@
 """Delete documents from every version and from everything that is stored of them.
 
-Versions keep their names: their files are rewritten without the documents, one version after the other. What nothing needs any
-more then goes, as by ``prune``, together with model replies that may quote them. The digests stay in a list, by which ``plan``
-leaves the documents out. A killed deletion is finished by the next refresh, or by forgetting again.
+Versions never change: a version without the documents goes live in place of one that held them, and every other version that
+held them, names them, or shares files with one that did is removed. What nothing needs any more then goes, as by ``prune``,
+together with model replies that may quote them. The digests stay in a list, by which ``plan`` leaves the documents out. A killed
+deletion is finished by the next refresh, or by forgetting again.
 """
 
+import contextlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Set
+import time
+import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from tenacity import Retrying, retry_if_exception_type, wait_fixed
 
-from backends.stores.objects import read_model, read_table
+from backends.stores.objects import read_names, read_table
 from backends.stores.temporary_tables import TemporaryTables
-from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
+from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
+from pipeline.records import access
 from pipeline.records.cache import spent_on_replies
-from pipeline.records.collection import fill, open_vectors
-from pipeline.records.columns import read_columns
+from pipeline.records.collection import fill, open_vectors, read_back
+from pipeline.records.columns import read_columns, write_columns
 from pipeline.records.descriptions import add_spent, read_spent
-from pipeline.records.evidence import evidence_parts, read_placements
-from pipeline.records.lease import alone
+from pipeline.records.differences import write_numbers_diff
+from pipeline.records.evidence import evidence_parts, evidence_sample
+from pipeline.records.lease import HeldError, alone
 from pipeline.records.ledger import (
     Forgotten,
     ForgottenDocument,
-    indexed_pages,
+    change_forgotten,
+    document_counts,
+    read_failures,
     read_forgotten,
     read_ledger,
-    write_forgotten,
+    write_failures,
+    write_ledger,
 )
-from pipeline.records.manifests import manifest_name, manifests, read_manifest, write_inventory
-from pipeline.records.notes import DERIVATIONS, StageNote, counts_of, read_notes
-from pipeline.records.publication import note_rewritten, this_person
-from pipeline.records.retention import update_alias
-from pipeline.records.row_parts import (
-    DocumentFacts,
-    Facts,
-    VersionParts,
-    by_document,
-    new_rows,
-    read_documents,
-    read_parts,
-    write_version_rows,
+from pipeline.records.manifests import (
+    manifest_name,
+    manifests,
+    named_manifest,
+    next_version,
+    write_inventory,
 )
-from pipeline.upkeep.prune import prune_all, sweep
+from pipeline.records.notes import (
+    DERIVATIONS,
+    SINCE_FILL,
+    StageNote,
+    counts_of,
+    read_last_refresh,
+    read_notes,
+    write_last_refresh,
+    write_note,
+)
+from pipeline.records.publication import read_pointer, replace_forgotten, rewrite_reasons, this_person
+from pipeline.records.retention import removable_versions, update_alias
+from pipeline.records.row_parts import FIGURES, Facts, read_documents, read_parts, write_version_rows
+from pipeline.upkeep.prune import prune_all, remove_versions, sweep
+from schemas.access import Rights
 from schemas.corpus import LEXICAL_FIELDS
-from schemas.errors import UserError
-from schemas.evidence import VersionRows
-from schemas.ids import key, sha256, version_file
-from schemas.parquet import to_parquet
+from schemas.errors import TransientError, UserError
+from schemas.gates import GateResult
+from schemas.ids import document_file, key, sha256, version_file
+from schemas.parquet import Rows
 from schemas.ports import ObjectStore
-from schemas.reports import ForgetResult, VersionDiff
+from schemas.reports import ForgetResult, PruneResult
 from schemas.stages import Report, Stage, silent
-from schemas.versions import AuditEvent, LedgerRow, Manifest, Status
-from tasks.versions.diff import release_note
+from schemas.versions import UNDONE, AuditEvent, Lease, LedgerRow, Manifest
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _GONE = "a forgotten document"
 """What stands in messages in place of a document's name."""
+
+_RUN = "forget-"
+"""Begins the names of runs that made a version here."""
+
+_WAIT_S = 1.0
+"""Seconds between two looks whether a running refresh has ended."""
 
 
 @dataclass(frozen=True)
@@ -72,61 +94,84 @@ class _Deletion:
     def has(self, doc_id: str | None, source: str) -> bool:
         return doc_id in self.doc_ids or (not doc_id and source in self.sources)
 
+    def is_named_in(self, text: str) -> bool:
+        """Whether a JSON text names one of them."""
+        names = {json.dumps(name, ensure_ascii=False)[1:-1] for name in self._names}
+        return any(re.search(rf"(?<![\w/]){re.escape(name)}(?!\w)", text) for name in names)
+
+    def redacted(self, text: str) -> str:
+        """Return a text with their names replaced."""
+        # Longer names first, since one may contain another, as ``manuals/pump.pdf`` does ``pump.pdf``.
+        for name in sorted(self._names, key=len, reverse=True):
+            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", _GONE, text)
+        return text
+
+    @property
+    def _names(self) -> frozenset[str]:
+        return self.doc_ids | self.sources
+
 
 def forget(
-    workspace: Workspace, source: str, *, dry_run: bool, reason: str | None = None, report: Report = silent
+    workspace: Workspace,
+    source: str,
+    *,
+    dry_run: bool,
+    reason: str | None = None,
+    by: str | None = None,
+    report: Report = silent,
 ) -> ForgetResult:
     """Delete every document that a source ever was in a kept version, or the one of a digest; or list what would go.
 
-    The lease is held meanwhile. ``reason`` is for the audit log. Raises ``UserError`` where neither a kept version nor the
-    corpus's source knows the source, and ``TransientError`` where a refresh is running, the engine doesn't answer, or a
-    version can't be read: refresh, and then repeat it.
+    A refresh that is running is waited for; from now on no refresh takes the documents in. ``by``, by default the operating
+    system's user, and ``reason`` are for the audit log. Raises ``UserError`` where neither a kept version nor the corpus's
+    source knows the source, and ``TransientError`` where the engine doesn't answer, or a version can't be read: refresh, and
+    then repeat it.
     """
-    with alone(workspace.store, "forget"):
-        deletion = _find(workspace, source)
-        versions_with_documents = [
-            manifest.version
-            for manifest in manifests(workspace.store)
-            if _has_documents(workspace.store, manifest.version, deletion)
-        ]
-        before = read_forgotten(workspace.store)
-        objects, records = dict[str, int](), dict[str, int]()
-        if not dry_run:
-            at, by, why = datetime.now(UTC), this_person(), (reason or "").strip() or None
-            added_ids = sorted(deletion.doc_ids - before.doc_ids)
-            added = [ForgottenDocument(doc_id=doc_id, at=at, by=by, reason=why) for doc_id in added_ids]
-            record = Forgotten(
-                documents=[*before.documents, *added],
-                pending=sorted({*before.pending, *deletion.doc_ids}),
-                sources=sorted({*before.sources, *deletion.sources}),
-            )
-            # Written before anything is deleted: a killed deletion is finished by it, and no refresh takes the
-            # documents in again.
-            write_forgotten(workspace.store, record)
-            objects, records = _finish(workspace, record, resumed=bool(before.pending), report=report)
-    return ForgetResult(
+    store, deletion = workspace.store, _find(workspace, source)
+    holders = _holders(store, deletion)
+    gone = {*holders, *removable_versions(workspace, with_spare=True)}
+    kept_versions = [manifest.version for manifest in manifests(store) if manifest.version not in gone]
+    live = read_pointer(store)
+    result = ForgetResult(
         corpus=workspace.corpus.name,
-        removed=not dry_run,
+        removed=False,
         documents=sorted(deletion.doc_ids),
         sources=sorted(deletion.sources),
-        versions=versions_with_documents,
-        objects=objects,
-        records=records,
+        versions=holders,
+        replaced=live.version if live is not None and live.version in holders else None,
+        pinned=[version for version in holders if version in workspace.corpus.retention.pinned],
+        kept=kept_versions,
     )
+    if dry_run:
+        return result
+    noted = _note(store, deletion, by or this_person(), deletion.redacted((reason or "").strip()) or None)
+    pruned: PruneResult | None = None
+    free = Retrying(retry=retry_if_exception_type(HeldError), wait=wait_fixed(_WAIT_S), reraise=True)
+    with contextlib.ExitStack() as stack:
+        lease = free(lambda: stack.enter_context(alone(store, "forget")))
+        # A refresh that began meanwhile may have finished the deletion.
+        if read_forgotten(store).pending or not noted.pending:
+            pruned = _finish(workspace, lease, report)
+    live = read_pointer(store)
+    update: dict[str, object] = {"removed": True, "version": live.version if live is not None and result.replaced else None}
+    if pruned is not None:
+        update |= {"objects": pruned.objects, "records": pruned.records}
+    return result.model_copy(update=update)
 
 
-def finish_forgetting(workspace: Workspace, report: Report = silent) -> None:
+def finish_forgetting(workspace: Workspace, lease: Lease, report: Report = silent) -> None:
     """Finish a deletion that was killed. Call it under the lease; raises as ``forget`` does."""
-    noted = read_forgotten(workspace.store)
-    if noted.pending:
-        _finish(workspace, noted, resumed=True, report=report)
+    if read_forgotten(workspace.store).pending:
+        _finish(workspace, lease, report)
 
 
 def readmit(workspace: Workspace, source: str) -> list[str]:
     """Let a forgotten document be taken in again, by source or digest, and return the digests, or raise ``UserError``."""
-    with alone(workspace.store, "forget"):
-        before = read_forgotten(workspace.store)
-        doc_ids = {source} if _DIGEST.fullmatch(source) else _digest_in_source(workspace, source)
+    doc_ids = {source} if _DIGEST.fullmatch(source) else _digest_in_source(workspace, source)
+    readmitted: frozenset[str] = frozenset()
+
+    def without(before: Forgotten) -> Forgotten:
+        nonlocal readmitted
         readmitted = before.doc_ids & doc_ids
         if not readmitted:
             raise UserError(f"corpus {workspace.corpus.name}: {source} isn't forgotten; see: inset doctor")
@@ -136,8 +181,10 @@ def readmit(workspace: Workspace, source: str) -> list[str]:
                 f"inset refresh {workspace.corpus.name}"
             )
         remaining = [document for document in before.documents if document.doc_id not in readmitted]
-        write_forgotten(workspace.store, before.model_copy(update={"documents": remaining}))
-        return sorted(readmitted)
+        return before.model_copy(update={"documents": remaining})
+
+    change_forgotten(workspace.store, without)
+    return sorted(readmitted)
 
 
 def _find(workspace: Workspace, source: str) -> _Deletion:
@@ -166,191 +213,201 @@ def _digest_in_source(workspace: Workspace, source: str) -> set[str]:
     return {files.digest(source)}
 
 
-def _has_documents(store: ObjectStore, version: str, deletion: _Deletion) -> bool:
-    return any(deletion.has(row.doc_id, row.source) for row in read_ledger(store, version))
+def _note(store: ObjectStore, deletion: _Deletion, by: str, reason: str | None) -> Forgotten:
+    """Note what is to be deleted before anything is: a killed deletion is finished by it."""
+    at = datetime.now(UTC)
+
+    def with_deletion(before: Forgotten) -> Forgotten:
+        added = [
+            ForgottenDocument(doc_id=doc_id, at=at, by=by, reason=reason)
+            for doc_id in sorted(deletion.doc_ids - before.doc_ids)
+        ]
+        return Forgotten(
+            documents=[*before.documents, *added],
+            pending=sorted({*before.pending, *deletion.doc_ids}),
+            sources=sorted({*before.sources, *deletion.sources}),
+        )
+
+    return change_forgotten(store, with_deletion)
 
 
-def _finish(
-    workspace: Workspace, record: Forgotten, *, resumed: bool, report: Report
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Delete what is pending; return numbers of deleted objects and cache records by folder."""
-    store = workspace.store
+def _holders(store: ObjectStore, deletion: _Deletion) -> list[str]:
+    """Return the finished versions to remove, newest first.
+
+    They hold a document or name one; or their index was derived from that of a version that held it, or that is gone, of which
+    nobody knows: deleted rows stay in files that a derived index shares.
+    """
+    finished = {manifest.version: manifest for manifest in manifests(store)}
+    holders = {version for version in finished if _holds(store, version, deletion)}
+    if not holders and not any(store.exists(document_file(doc_id)) for doc_id in deletion.doc_ids):
+        return []
+    return [version for version in finished if version in holders or _derives_from_any(store, finished, version, holders)]
+
+
+def _holds(store: ObjectStore, version: str, deletion: _Deletion) -> bool:
+    """Return whether a version's ledger or facts have a document, or a report in its folder names one."""
+    if any(deletion.has(row.doc_id, row.source) for row in read_ledger(store, version)):
+        return True
+    doc_ids = pa.array(sorted(deletion.doc_ids), pa.string())
+    figures = (read_table(store, file, FIGURES) for file in read_parts(store, version).figures)
+    if any(pc.any(pc.is_in(table.column("doc_id"), doc_ids)).as_py() for table in figures):
+        return True
+    index = f"{version_file(version, INDEX_FOLDER)}/"
+    names = [
+        name for name in store.names(version_file(version, "")) if name.endswith(".json") and not name.startswith(index)
+    ]
+    return any(deletion.is_named_in(store.get(name).decode("utf-8", "replace")) for name in names)
+
+
+def _derives_from_any(store: ObjectStore, finished: Mapping[str, Manifest], version: str, holders: Iterable[str]) -> bool:
+    """Return whether a version's collection was derived, by one or more steps, from one of ``holders`` or one that is gone."""
+    notes = read_notes(store, version, [Stage.BUILD])
+    for _ in range(notes[Stage.BUILD].counts.get(DERIVATIONS, 0) if Stage.BUILD in notes else 0):
+        parent = finished[version].parent
+        if parent is None or parent in holders or parent not in finished:
+            return True
+        version = parent
+    return False
+
+
+def _finish(workspace: Workspace, lease: Lease, report: Report) -> PruneResult:
+    """Delete what is pending."""
+    store, record = workspace.store, read_forgotten(workspace.store)
     deletion = _Deletion(frozenset(record.pending), frozenset(record.sources))
-    # Only finished versions are rewritten, so unfinished ones and those beyond retention go as a whole.
-    sweep(workspace, with_spare=True)
-    finished_versions = manifests(store)
-    for rewritten_count, manifest in enumerate(finished_versions):
-        report("rewrite versions", rewritten_count, len(finished_versions))
-        _rewrite(workspace, manifest.version, deletion, resumed=resumed)
-    report("rewrite versions", len(finished_versions), len(finished_versions))
-    for name in store.names("quarantine"):
-        _filter_table(store, name, deletion)
+    sweep(workspace, with_spare=True)  # unfinished versions, and those beyond retention
+    holders, live = _holders(store, deletion), read_pointer(store, fresh=True)
+    # Those that can't be read may hold it.
+    readable = {manifest.version for manifest in manifests(store)}
+    holders += [version for version in store.folders("versions") if version not in readable]
+    version = None
+    if live is not None and live.version in holders:
+        # It may be there already, if the deletion was killed.
+        finished = (
+            manifest.version
+            for manifest in manifests(store)
+            if manifest.run_id.startswith(_RUN) and manifest.parent == live.version and manifest.version not in holders
+        )
+        version = next(finished, None)
+        version = version or _make_version(
+            workspace, named_manifest(store, workspace.corpus.name, live.version), deletion, report
+        )
     first = next((document for document in record.documents if document.doc_id in deletion.doc_ids), None)
     event = AuditEvent(
         action="forget",
         at=first.at if first else datetime.now(UTC),
         by=first.by if first else this_person(),
         reason=first.reason if first else None,
-        from_version=None,
-        to_version="",
+        from_version=live.version if live else None,
+        to_version=version or (live.version if live else ""),
         documents=sorted(deletion.doc_ids),
     )
-    note_rewritten(store, event)
+    replace_forgotten(store, event, holders, lease.fence)
     update_alias(workspace)
+    remove_versions(workspace, holders)
+    _forget_rights(store, deletion, event)
+    rewrite_reasons(store, deletion.redacted)
+    if (last := read_last_refresh(store)) is not None:
+        write_last_refresh(store, last.model_copy(update={"message": deletion.redacted(last.message)}))
     # The budget goes on counting what was paid for the replies that are deleted with the caches.
     paid = spent_on_replies(store)
     if paid.calls or read_spent(store).calls:
         add_spent(store, paid)
     pruned = prune_all(workspace, report)
-    write_forgotten(store, record.model_copy(update={"pending": [], "sources": []}))
-    return pruned.objects, pruned.records
+    change_forgotten(store, lambda now: _without_pending(now, record))
+    return pruned
 
 
-def _rewrite(workspace: Workspace, version: str, deletion: _Deletion, *, resumed: bool) -> None:
-    """Rewrite a version without documents; its manifest comes last, so that a killed rewrite is seen."""
-    store, has_documents = workspace.store, _has_documents(workspace.store, version, deletion)
-    manifest = read_manifest(store, version)
-    if manifest is None:
+def _without_pending(now: Forgotten, done: Forgotten) -> Forgotten:
+    """Return the list without what is done; another deletion may have been noted meanwhile."""
+    pending = sorted(set(now.pending).difference(done.pending))
+    return now.model_copy(update={"pending": pending, "sources": now.sources if pending else []})
+
+
+def _forget_rights(store: ObjectStore, deletion: _Deletion, event: AuditEvent) -> None:
+    """Apply the rights that hold now without some documents, and delete earlier ones."""
+    if not store.exists(access.CURRENT):
         return
-    counts, changed = _delete_rows(store, version, deletion.doc_ids)
-    notes = read_notes(store, version, [Stage.BUILD])
-    # Files of a derived collection are shared with those it comes from, deleted rows included.
-    derived = Stage.BUILD in notes and notes[Stage.BUILD].counts.get(DERIVATIONS, 1) > 0
-    if counts["rows"] != manifest.counts.rows or derived:
-        index, vectors = workspace.index(version), open_vectors(store, manifest.spaces)
-        columns = read_columns(store, version)
-        fill(index, lambda: evidence_parts(store, version), vectors, LEXICAL_FIELDS, columns=columns)
-        changed = True
-    for file in ("ledger.parquet", "plan.parquet"):
-        changed |= _filter_table(store, version_file(version, file), deletion)
-    if has_documents or resumed:
-        changed |= _delete_reports(store, version)
-    # Files that name no document, or are written below.
-    separate_files = manifest_name(version), version_file(version, INDEX_FILE), f"{version_file(version, INDEX_FOLDER)}/"
-    for name in store.names(version_file(version, "")):
-        if name.endswith(".json") and not name.startswith(separate_files):
-            changed |= _filter_json(store, name, deletion)
-    if not (changed or resumed):
-        return
-    diff, note = version_file(version, "diff.json"), version_file(version, "release_note.md")
-    if store.exists(diff):
-        store.replace(note, release_note(read_model(store, diff, VersionDiff)).encode())
-    _finish_version(workspace, manifest, deletion, counts)
+    access.read_rights(store, access.read_current(store).digest)  # damaged ones must not end as none
+
+    def without(before: Rights | None) -> Rights:
+        return Rights.of({doc_id: readers for doc_id, readers in before or () if doc_id not in deletion.doc_ids})
+
+    current, _ = access.apply_rights(store, without, by=event.by, reason=event.reason)
+    for name in store.names(access.FOLDER):
+        if name not in (access.CURRENT, access.rights_file(current.digest)):
+            store.delete(name)
 
 
-def _finish_version(workspace: Workspace, manifest: Manifest, deletion: _Deletion, counted: Mapping[str, int]) -> None:
-    """Write the inventory and the manifest of a rewritten version."""
-    store, version = workspace.store, manifest.version
-    ledger = read_ledger(store, version)
-    counts = {
-        **counted,
-        "sources": len(ledger),
-        "documents": len(indexed_pages(ledger)),
-        "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
-        "partly_read": manifest.counts.partly_read,
-        "pages": sum(indexed_pages(ledger).values()),
-    }
-    note_name = version_file(version, f"stages/{Stage.ASSEMBLE}.json")
-    if store.exists(note_name):
-        note = read_model(store, note_name, StageNote)
-        store.replace(note_name, note.model_copy(update={"counts": counts}).model_dump_json().encode())
-    sizes = {"sources": sum(row.size for row in ledger), "evidence": counts["evidence_bytes"]}
-    fingerprint = manifest.fingerprint
-    if "settings" in manifest.keys:
-        sources = {row.source: row.doc_id for row in ledger}
-        fingerprint = key(settings=manifest.keys["settings"], sources=sources)
-    filtered = Manifest.model_validate(_without_documents(json.loads(store.get(manifest_name(version))), deletion))
-    rewritten = filtered.model_copy(
+def _make_version(workspace: Workspace, base: Manifest, deletion: _Deletion, report: Report) -> str:
+    """Make a version of the live one's rows without some documents, with its gates, and return its name.
+
+    Nothing of the live version but its rows, vectors and verdicts is taken over: reports may quote the documents.
+    """
+    store, started, run_id = workspace.store, time.monotonic(), f"{_RUN}{uuid.uuid4().hex[:12]}"
+    ledger = [row for row in read_ledger(store, base.version) if not deletion.has(row.doc_id, row.source)]
+    fingerprint = key(settings=base.keys["settings"], sources={row.source: row.doc_id for row in ledger})
+    version = next_version(store, fingerprint)
+    failures = [
+        failure.model_copy(update={"run_id": run_id})
+        for failure in read_failures(store, base) or []
+        if not deletion.has(failure.doc_id, failure.source)
+    ]
+    write_failures(store, run_id, failures)
+    write_ledger(store, version, Rows.of(LedgerRow, ledger))
+    counts = document_counts(ledger, failures) | _write_rows(store, version, base.version, deletion.doc_ids)
+    write_columns(workspace, version)
+    write_note(store, version, Stage.ASSEMBLE, StageNote(seconds=0, counts=counts))
+    gates = _fill(workspace, version, base, counts, report)
+    manifest = base.model_copy(
         update={
-            "counts": counts_of(StageNote(seconds=0, counts=counts)),
+            "version": version,
             "fingerprint": fingerprint,
-            "sizes": {**manifest.sizes, **sizes},
+            "parent": base.version,
+            "created": datetime.now(UTC),
+            "run_id": run_id,
+            "spent": {},
+            "counts": counts_of(StageNote(seconds=0, counts=counts)),
+            "collection": workspace.collection(version),
+            "gates": [gates.get(gate.gate, gate) for gate in base.gates],
+            "timings_s": {Stage.BUILD: round(time.monotonic() - started, 2)},
+            "work": {name: base.work[name] for name in UNDONE if name in base.work},
+            "slowest": [],
+            "sizes": {**base.sizes, "sources": sum(row.size for row in ledger), "evidence": counts["evidence_bytes"]},
             "ledger": sha256(store.get(version_file(version, "ledger.parquet"))),
         }
     )
-    rewritten = rewritten.model_copy(update={"inventory": write_inventory(store, version)})
-    store.replace(manifest_name(version), rewritten.model_dump_json(indent=1).encode())
+    write_numbers_diff(store, base, manifest)
+    manifest = manifest.model_copy(update={"inventory": write_inventory(store, version)})
+    # Messages of gates may name a document.
+    store.put(manifest_name(version), deletion.redacted(manifest.model_dump_json(indent=1)).encode())
+    return version
 
 
-def _delete_rows(store: ObjectStore, version: str, doc_ids: Set[str]) -> tuple[dict[str, int], bool]:
-    """Write a version's rows, as parts, without those of some documents; return its counts, and whether there were any."""
-    parts, documents = read_parts(store, version), dict[str, DocumentFacts]()
-    remaining_rows = []
-    if parts is None:  # of release 0.2.0
-        rows = VersionRows(pa.concat_tables(evidence_parts(store, version)), read_placements(store, version))
-        remaining_rows.append(new_rows(by_document(rows.without(doc_ids))))
-    else:
-        documents = read_documents(store, version)
+def _write_rows(store: ObjectStore, version: str, base: str, doc_ids: frozenset[str]) -> dict[str, int]:
+    """Write the rows and the list of tagged copies of a version, without some documents; return its counts."""
+    parts = read_parts(store, base)
     with TemporaryTables() as tables:
-        facts = Facts(store, parts or VersionParts(), tables)
-        counts = write_version_rows(
-            store, version, parts or VersionParts(), documents, doc_ids, remaining_rows, facts, joined=True
-        )
-    for folder in ("evidence", "placements", "changed") if parts is None else ():
-        for name in store.names(version_file(version, folder)):
-            store.delete(name)
-    return counts, parts is None or not doc_ids.isdisjoint(documents)
+        facts = Facts(store, parts, tables)
+        counts = write_version_rows(store, version, parts, read_documents(store, base), doc_ids, [], facts, joined=True)
+    with contextlib.suppress(FileNotFoundError):
+        copies = read_names(store, version_file(base, "tagged.json"))
+        copies = {doc_id: name for doc_id, name in copies.items() if doc_id not in doc_ids}
+        store.replace(version_file(version, "tagged.json"), json.dumps(copies, sort_keys=True).encode())
+    return counts
 
 
-def _delete_reports(store: ObjectStore, version: str) -> bool:
-    """Delete reports that may quote documents: the pages of ``check``, and results of experiments."""
-    names = store.names(version_file(version, "quality"))
-    # Files of experiments are one folder deeper than the reports of ``evaluate``, which are filtered as JSON.
-    names += [name for name in store.names(version_file(version, "evaluation")) if name.count("/") > 3]
-    for name in names:
-        store.delete(name)
-    return bool(names)
-
-
-def _filter_table(store: ObjectStore, name: str, deletion: _Deletion) -> bool:
-    """Rewrite a table of sources without those of deleted documents; return whether it had any."""
-    if not store.exists(name):
-        return False
-    rows = read_table(store, name)
-    documents = zip(rows.column("doc_id").to_pylist(), rows.column("source").to_pylist(), strict=True)
-    is_left = [not deletion.has(doc_id, str(source)) for doc_id, source in documents]
-    if all(is_left):
-        return False
-    store.replace(name, to_parquet(rows.filter(pa.array(is_left, pa.bool_())).combine_chunks()))
-    return True
-
-
-def _filter_json(store: ObjectStore, name: str, deletion: _Deletion) -> bool:
-    """Rewrite a JSON object without deleted documents; return whether it named any."""
-    stored = json.loads(store.get(name))
-    remaining = _without_documents(stored, deletion)
-    if remaining == stored:
-        return False
-    store.replace(name, json.dumps(remaining, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    return True
-
-
-def _without_documents(value: Any, deletion: _Deletion) -> Any:
-    """Return a JSON value without entries of deleted documents, and with their names replaced in messages."""
-    if isinstance(value, dict):
-        return {
-            name: _without_documents(entry, deletion)
-            for name, entry in value.items()
-            if name not in deletion.doc_ids | deletion.sources
-        }
-    if isinstance(value, list):
-        return [_without_documents(entry, deletion) for entry in value if not _is_of_document(entry, deletion)]
-    if isinstance(value, str):
-        return _replaced(value, deletion.doc_ids | deletion.sources)
-    return value
-
-
-def _is_of_document(entry: object, deletion: _Deletion) -> bool:
-    if isinstance(entry, str):
-        return entry in deletion.doc_ids or entry in deletion.sources
-    if isinstance(entry, dict):
-        return entry.get("doc_id") in deletion.doc_ids or entry.get("source") in deletion.sources
-    return False
-
-
-def _replaced(text: str, names: Iterable[str]) -> str:
-    # Longer names first, since one may contain another, as ``manuals/pump.pdf`` does ``pump.pdf``.
-    for name in sorted(names, key=len, reverse=True):
-        if name in text:
-            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", _GONE, text)
-    return text
+def _fill(
+    workspace: Workspace, version: str, base: Manifest, counts: Mapping[str, int], report: Report
+) -> dict[str, GateResult]:
+    """Fill a version's collection and return the verdicts on it, by gate; raises ``TransientError`` where rows are missing."""
+    store, spaces = workspace.store, open_vectors(workspace.store, base.spaces)
+    workspace.write_index_options(version, counts_of(StageNote(seconds=0, counts=dict(counts))).documents_by_language)
+    index = workspace.index(version)
+    rows = fill(index, lambda: evidence_parts(store, version), spaces, LEXICAL_FIELDS, report, read_columns(store, version))
+    gates = read_back(index, evidence_sample(store, version), counts["rows"], [vectors.space for vectors in spaces])
+    for gate in gates:
+        if not gate.passed:
+            raise TransientError(f"{version} was built, but {gate.message.partition(';')[0]}; forget it again")
+    written = {"rows_built": counts["rows"], "rows_written": rows, DERIVATIONS: 0, SINCE_FILL: 0}
+    write_note(store, version, Stage.BUILD, StageNote(seconds=0, gates=gates, counts=written))
+    return {gate.gate: gate for gate in gates}

@@ -5,7 +5,7 @@ Everything else below the corpus's root is finished work of removed versions or 
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from backends.stores.objects import attempt, unless_damaged
 from backends.stores.temporary_tables import TemporaryTables
@@ -87,8 +87,14 @@ def sweep(workspace: Workspace, *, except_version: str | None = None, with_spare
     with contextlib.suppress(TransientError, ContractError):
         # A lost server must not block the version that replaces its contents.
         update_alias(workspace)
-    store = workspace.store
     removed = removable_versions(workspace, except_version=except_version, with_spare=with_spare)
+    remove_versions(workspace, removed)
+    return removed
+
+
+def remove_versions(workspace: Workspace, removed: Sequence[str]) -> None:
+    """Remove versions with their collections, and the rows that they alone have. Call it under the lease."""
+    store = workspace.store
     # Read now, since the lists of parts go with the versions.
     spare_rows = {name for version in removed for name in _row_names(store, version)}
     for version in removed:
@@ -105,7 +111,6 @@ def sweep(workspace: Workspace, *, except_version: str | None = None, with_spare
         spare_rows -= {name for version in store.folders("versions") for name in _row_names(store, version)}
     for name in spare_rows:
         store.delete(name)
-    return removed
 
 
 def _row_names(store: ObjectStore, version: str) -> Iterable[str]:

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from pipeline.operations.states import TONES
+from pipeline.records.states import TONES
 from plugins.remedies import in_ui
 from schemas.errors import UserError
 from schemas.versions import AuditEvent

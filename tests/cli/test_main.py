@@ -92,7 +92,7 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
 
     assert inset("rollback", "manuals", "--json").json["version"] == first.json["version"]
     listed = inset("versions", "manuals")
-    assert f"{second['version']}  state ready, previous, created (UTC) 20" in listed.out
+    assert f"{second['version']}  state previous, created (UTC) 20" in listed.out
     states = {row["version"]: row["state"] for row in inset("versions", "manuals", "--json").json["versions"]}
     assert states[first.json["version"]] == "live"
     held = inset("refresh", "manuals", "--json").json

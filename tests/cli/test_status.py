@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
-from pipeline.operations.states import State
 from pipeline.records.publication import LIVE, roll_back
+from pipeline.records.states import State
 from tests.pipeline.operations.corpora import REFUSES, publish, version_name, write_corpus, write_version
 
 

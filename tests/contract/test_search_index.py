@@ -23,13 +23,13 @@ import pyarrow as pa
 import pytest
 
 from backends.engines.analyser import terms
-from backends.engines.index_rows import FILTERED, LABELS
+from backends.engines.index_rows import FILTERED
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
 from backends.stores.s3_store import s3_client
 from schemas.access import Allowed
-from schemas.errors import ContractError, DamagedError, RequestError, TransientError, UserError
+from schemas.errors import ContractError, DamagedError, TransientError, UserError
 from schemas.evidence import EVIDENCE
 from schemas.filters import ACCESS, Filters, Modality, PageRange, ReaderFilters
 from schemas.ports import SearchIndex, Vector
@@ -699,26 +699,6 @@ class TestFilters:
         with pytest.raises(ContractError, match="carry no rights"):
             index.bm25("about", 5, ReaderFilters.of(ANY, Allowed(("everyone",))))
         assert places(index.bm25("about", 5, ReaderFilters.of(ANY, Allowed((), (), ("0" * 64,))))) == {0, 1, 2}
-        index.drop()
-
-    def test_a_collection_of_an_earlier_release_answers_without_later_columns(
-        self, engine: Factory, tmp_path: Path
-    ) -> None:
-        later = {"doc_type", "node_id", "parent_id"}
-        index = engine(tmp_path)
-        fill(index, ROWS[:3], VECTORS[:3], pa.schema([column for column in SCHEMA if column.name not in later]))
-        assert index.fetch([evidence_id(place) for place in range(3)]) == [row | dict.fromkeys(later) for row in ROWS[:3]]
-        index.drop()
-
-    def test_a_collection_of_an_earlier_release_says_that_it_has_no_page_labels(
-        self, engine: Factory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("backends.engines.index_rows.FILTERED", [one for one in FILTERED if one.name != LABELS])
-        index = engine(tmp_path)
-        fill(index, ROWS[:3], VECTORS[:3])
-        assert places(index.bm25("about", 60, Filters(pages=[1]))) == {0, 1}
-        with pytest.raises(RequestError, match="refresh the corpus, or filter by pages"):
-            index.bm25("about", 60, Filters(page_labels=["iv"]))
         index.drop()
 
     def test_narrow_before_ranking(self, index: SearchIndex) -> None:

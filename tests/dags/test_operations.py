@@ -20,7 +20,6 @@ from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
 MOVES = {"inset_free_lease", "inset_plan", "inset_prune", "inset_publish", "inset_replay", "inset_roll_back"}
-OPERATIONS = MOVES | {"inset_mirror"}
 
 _DESCRIBE = """
 import json
@@ -39,7 +38,7 @@ def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_en
         (tmp_path / "corpora" / f"{name}.yaml").write_text(f"name: {name}\n{text}\n")
     dags = described(tmp_path / "corpora", airflow_env, _DESCRIBE)
     assert sorted(dags) == [
-        *("inset_evaluate", "inset_free_lease", "inset_mirror", "inset_plan", "inset_prune", "inset_publish"),
+        *("inset_evaluate", "inset_free_lease", "inset_plan", "inset_prune", "inset_publish"),
         *("inset_replay", "inset_roll_back"),
     ]
     moves = ("inset_free_lease", "inset_publish", "inset_roll_back")
@@ -54,8 +53,8 @@ def test_a_corpus_with_dags_of_its_own_is_in_no_other(tmp_path: Path, airflow_en
     (tmp_path / "broken.yaml").write_text(f"name: broken\nsourc: x\n{own}  notify: 3\n")
     (tmp_path / "no_yaml.yaml").write_text(f"name: no_yaml\nsource: [x\n{own}")
     dags = described(tmp_path, airflow_env, _DESCRIBE)
-    shared = {name: dag["corpora"] for name, dag in dags.items() if name in OPERATIONS}
-    assert shared == {name: ["pumps"] for name in OPERATIONS}
+    shared = {name: dag["corpora"] for name, dag in dags.items() if name in MOVES}
+    assert shared == {name: ["pumps"] for name in MOVES}
     for corpus in ("secret", "broken", "no_yaml"):
         assert {name for name, dag in dags.items() if dag["corpora"] == [corpus]} == {f"{one}_{corpus}" for one in MOVES}
 

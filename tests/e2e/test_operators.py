@@ -11,11 +11,11 @@ import pytest
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.operations.health import corpora_health
-from pipeline.operations.states import State
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.differences import stored_name
 from pipeline.records.lease import LEASE
 from pipeline.records.publication import read_events, read_pointer
+from pipeline.records.states import State
 from pipeline.run import refresh
 from schemas.retrieval import Query
 from schemas.versions import Lease

@@ -20,8 +20,10 @@ from tests.free_port import free_port
 from tests.pipeline.conftest import publish_manuals, write_corpus
 
 ROOT = Path(__file__).parent.parent.parent
-GUIDES = sorted(guide for guide in (ROOT / "docs" / "guides").glob("*.md") if guide.stem != "models-for-a-gpu")
-"""Guides with commands: a table of models that need a GPU has none."""
+GUIDES = sorted(
+    guide for guide in (ROOT / "docs" / "guides").glob("*.md") if guide.stem not in ("models-for-a-gpu", "upgrade")
+)
+"""Guides with commands."""
 PORT = "8750"
 CODE = (
     "backends",

@@ -13,7 +13,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.manifests import read_manifest, read_override
 from pipeline.records.notes import read_last_refresh
 from pipeline.records.publication import decision, decision_in_words, list_versions, read_pointer
-from pipeline.run import Approved, RefreshRun, refresh
+from pipeline.run import Approved, RefreshRun, is_refused, refresh
 from pipeline.run_log import log_note, log_plan
 from pipeline.stages.publish import make_live, roll_back_version
 from schemas.errors import ContractError
@@ -230,3 +230,29 @@ def test_the_steps_of_a_container_pipeline_publish_a_version(corpus_file: Path) 
     step("check", "--version", version)
     step("publish", "--version", version)
     step("release")
+
+
+def test_a_rejected_version_stays_rejected_when_its_run_publishes_again(published: Workspace) -> None:
+    live = read_pointer(published.store)
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
+    run = RefreshRun(published, "run-1")
+    version = run.plan().version
+    run.parse(version)
+    for stage in ON_A_VERSION:
+        run.work(stage, version)
+    assert all(gate.passed for gate in run.finish(version).gates)
+    run.reject(version, by="ann", reason="figures are missing")
+    for _ in range(2):
+        assert not run.publish(version)
+    run.release()
+    assert read_pointer(published.store) == live
+    last = read_last_refresh(published.store)
+    assert last is not None
+    assert last.state == "refused"
+    again = refresh(published)
+    assert (again.version, again.published, is_refused(published, again)) == (version, False, True)
+    assert list_versions(published.store, "manuals").versions[0].state == "refused"
+    printed = CliRunner().invoke(app, ["refresh", str(published.file)])
+    assert (printed.exit_code, "rejected by ann at" in printed.output, "held" in printed.output) == (3, True, False)
+    make_live(published, version, override="they are there", by="bob")
+    assert [row.state for row in list_versions(published.store, "manuals").versions] == ["live", "previous"]

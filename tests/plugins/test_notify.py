@@ -13,9 +13,9 @@ import pytest
 from airflow.providers.standard.exceptions import HITLRejectException
 
 from pipeline.operations.health import corpus_health
-from pipeline.operations.states import State
 from pipeline.records.notes import LastRefresh, read_last_refresh, write_last_refresh
 from pipeline.records.publication import read_pointer
+from pipeline.records.states import State
 from plugins.notify import TOLD_TRIES, announce, note_answer, note_question, refresh_callbacks
 from schemas.ids import version_file
 from tests.pipeline.operations.corpora import schedule_of, version_name, write_corpus

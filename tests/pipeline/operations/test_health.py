@@ -13,11 +13,11 @@ from backends.stores import object_store
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.operations import health
 from pipeline.operations.health import corpora_health, corpus_health, margin_of, orphans
-from pipeline.operations.states import State
-from pipeline.records import lease
+from pipeline.records import lease, problems
 from pipeline.records.manifests import manifest_name
 from pipeline.records.notes import RefreshState, note_refresh
 from pipeline.records.publication import LIVE, publish_version, reject_version, roll_back
+from pipeline.records.states import State
 from schemas.errors import GateError
 from schemas.gates import GateResult
 from tests.pipeline.operations.corpora import REFUSES, publish, schedule_of, version_name, write_corpus, write_version
@@ -256,7 +256,7 @@ def test_a_broken_file_keeps_the_live_version_in_reach_and_a_lost_one_is_an_orph
 
 def test_a_full_disk_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_corpus(folder, "pumps", versions=1)
-    monkeypatch.setattr(health, "FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(problems, "FREE_BYTES", 1 << 62)
     assert corpus_health(schedule_of("pumps"), NOW).state is State.FULL
 
 

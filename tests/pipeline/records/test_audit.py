@@ -13,7 +13,6 @@ from pipeline.records.publication import LIVE, read_events, read_pointer, restor
 from pipeline.run import refresh
 from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
-from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from schemas.ports import ObjectStore
 from schemas.versions import AuditEvent
@@ -123,7 +122,7 @@ def test_a_damaged_event_hides_no_other(published: Workspace) -> None:
     assert older < newer
 
 
-def test_pruning_and_mirroring_leave_the_log_alone(published: Workspace, tmp_path: Path) -> None:
+def test_pruning_leaves_the_log_alone(published: Workspace) -> None:
     _second_version(published)
     before = published.store.names("audit")
     assert len(before) == 2
@@ -133,13 +132,6 @@ def test_pruning_and_mirroring_leave_the_log_alone(published: Workspace, tmp_pat
     assert all(
         finding.ok for finding in diagnose([str(published.file)], deep=True).findings if "objects" in finding.subject
     )
-    file = Path(published.file).with_name("copy.yaml")
-    file.write_text(Path(published.file).read_text().replace("name: manuals", f"name: copy\nstore: {tmp_path / 'other'}"))
-    target = open_workspace(str(file))
-    copied = mirror(published, target)
-    assert target.store.names("audit") == [], "nothing moved there"
-    make_live(target, copied.version, by="ann")
-    assert _moves(target.store) == [("publish", "ann", None, None, copied.version)]
 
 
 def test_the_commands_take_a_reason(published: Workspace) -> None:

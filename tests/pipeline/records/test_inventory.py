@@ -10,14 +10,14 @@ from schemas.ids import version_file
 from schemas.ports import ObjectStore
 
 VERSION = "20260101T000000Z-00000000"
-PLAN, NOTE = (version_file(VERSION, name) for name in ("plan.json", "stages/parse.json"))
+PARTS, PLAN, NOTE = (version_file(VERSION, name) for name in ("parts.json", "plan.json", "stages/parse.json"))
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> ObjectStore:
     """Return a store with two files of a version, and an object beside it."""
     made = open_store(str(tmp_path / "store"))
-    for name in (PLAN, NOTE, "documents/other.pdf"):
+    for name in (PARTS, PLAN, NOTE, "documents/other.pdf"):
         made.replace(name, b"{}")
     write_inventory(made, VERSION)
     made.replace(version_file(VERSION, "manifest.json"), b"{}")
@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> ObjectStore:
 
 
 def test_an_inventory_lists_the_files_of_its_version(store: ObjectStore) -> None:
-    assert [item.name for item in read_inventory(store, VERSION)] == [PLAN, NOTE]
+    assert [item.name for item in read_inventory(store, VERSION)] == [PARTS, PLAN, NOTE]
     assert list(missing_or_cut(store, VERSION)) == list(changed(store, VERSION)) == []
 
 

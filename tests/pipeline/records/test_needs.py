@@ -40,9 +40,3 @@ def needed(tmp_path: Path, tables: TemporaryTables) -> NeededRecords:
 
 def test_records_are_to_spare_once_each(needed: NeededRecords) -> None:
     assert sorted(needed.spare()) == _names(*range(200, 301))
-
-
-def test_what_another_cache_lacks_is_given_once_with_its_values(needed: NeededRecords, tmp_path: Path) -> None:
-    there = _cache(tmp_path / "there", tuple(range(100)), (250,))
-    found = pa.concat_tables(needed.not_in(there)).sort_by("value")
-    assert found.to_pylist() == _records(*range(100, 200), 301).to_pylist()

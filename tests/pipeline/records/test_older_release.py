@@ -1,20 +1,20 @@
-"""This release over stores that releases 0.1.0 and 0.2.0 wrote, and what those find afterwards."""
+"""Stores that releases 0.1.0 and 0.2.0 wrote: they are said to be old, and built again from finished work."""
 
-import json
 import tarfile
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.main import app
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.publication import LIVE
+from pipeline.records.publication import list_versions, read_pointer
 from pipeline.run import refresh
-from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
-from pipeline.upkeep.forget import forget
+from pipeline.upkeep.prune import prune
+from schemas.errors import TransientError
 from schemas.retrieval import Query
-from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
 RELEASES = ("0.1.0", "0.2.0")
@@ -22,9 +22,6 @@ RELEASES = ("0.1.0", "0.2.0")
 
 Of that of 0.1.0, fonts and images of the quality report (3.9 MB) were removed, from the version's inventory too.
 """
-
-POINTER_OF_0_1_0 = {"version", "previous", "since", "held", "fence", "moved", "sha256"}
-"""0.1.0 takes a pointer with any other key for damage."""
 
 
 @pytest.fixture
@@ -34,54 +31,39 @@ def workspace(tmp_path: Path, request: pytest.FixtureRequest) -> Workspace:
     return open_workspace(str(write_corpus(tmp_path)))
 
 
-def _first(workspace: Workspace, query: str) -> str:
-    return PublishedCorpus(workspace).search(Query(query)).hits[0].source
-
-
-def _pointer(workspace: Workspace) -> dict[str, object]:
-    found: dict[str, object] = json.loads((Path(workspace.store.root) / LIVE).read_bytes())
-    return found
-
-
-def _files(workspace: Workspace, version: object) -> dict[Path, bytes]:
-    folder = Path(workspace.store.root) / "versions" / str(version)
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.mark.parametrize("workspace", RELEASES, indirect=True)
-def test_its_version_is_searched(workspace: Workspace) -> None:
-    assert _first(workspace, "screws of the steel winch") == "winch.pdf"
+def test_its_version_is_said_to_be_old(workspace: Workspace) -> None:
+    pointer = read_pointer(workspace.store)
+    assert pointer is not None
+    line = f"{pointer.version} has rows of release 0.2.0 or before; to build them again from finished work: inset refresh manuals"
+    for read in (
+        lambda: PublishedCorpus(workspace).search(Query("screws of the steel winch")),
+        lambda: prune(workspace, dry_run=True),
+    ):
+        with pytest.raises(TransientError, match=line):
+            read()
+    messages = [finding for finding in diagnose([str(workspace.file)]).findings if not finding.ok]
+    assert {(finding.message, finding.remedy) for finding in messages} >= {
+        (f"{pointer.version} has rows of release 0.2.0 or before", "inset refresh manuals makes it again")
+    }
+    for command in ("search", "export", "diff"):
+        more = {"search": ["winch"], "export": ["--out", str(workspace.file.parent / "out")], "diff": ["live", "latest"]}
+        printed = CliRunner().invoke(app, [command, str(workspace.file), *more[command]])
+        assert not isinstance(printed.exception, KeyError | ValueError | TypeError), command
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workspace", RELEASES, indirect=True)
-def test_it_is_refreshed_rolled_back_and_still_readable_by_the_older_release(workspace: Workspace, tmp_path: Path) -> None:
-    old = _pointer(workspace)["version"]
-    files_of_old = _files(workspace, old)
-    write_manual(tmp_path / "pdfs" / "valve.pdf", "steam valve", seed=3, pages=1)
+def test_it_is_built_again_from_finished_work(workspace: Workspace) -> None:
+    old = read_pointer(workspace.store)
+    assert old is not None
     done = refresh(workspace)
-    assert done.published
-    assert done.version is not None
-    assert _first(workspace, "screws of the steam valve") == "valve.pdf"
-    assert _pointer(workspace).keys() <= POINTER_OF_0_1_0
-
-    roll_back_version(workspace)
-    assert _pointer(workspace)["version"] == old
-    assert _first(workspace, "screws of the steel winch") == "winch.pdf"
-    assert _files(workspace, old) == files_of_old
-    make_live(workspace, done.version)
-    assert _first(workspace, "screws of the steam valve") == "valve.pdf"
-    assert _pointer(workspace).keys() <= POINTER_OF_0_1_0
-    assert not [finding for finding in diagnose([str(workspace.file)]).findings if not finding.ok]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workspace", ["0.1.0"], indirect=True)
-def test_after_forget_the_older_release_publishes_nothing(workspace: Workspace, tmp_path: Path) -> None:
-    """0.1.0 doesn't know what is forgotten: a refresh of its would take the document in again."""
-    forget(workspace, "pump.pdf", dry_run=False)
-    assert _pointer(workspace).keys() > POINTER_OF_0_1_0
-    write_manual(tmp_path / "pdfs" / "valve.pdf", "steam valve", seed=3, pages=1)
-    assert refresh(workspace).published
-    assert {hit.source for hit in PublishedCorpus(workspace).search(Query("pump")).hits} <= {"winch.pdf", "valve.pdf"}
-    assert _pointer(workspace).keys() > POINTER_OF_0_1_0
+    assert (done.published, done.counts.documents, done.failures) == (True, 2, [])
+    published = PublishedCorpus(workspace)
+    assert published.search(Query("screws of the steel winch")).hits[0].source == "winch.pdf"
+    published.close()
+    assert [row.version for row in list_versions(workspace.store, "manuals").versions] == [done.version]
+    assert refresh(workspace).version == done.version
+    prune(workspace, dry_run=False)
+    assert not workspace.store.names(f"versions/{old.version}")
+    assert not [finding for finding in diagnose([str(workspace.file)], deep=True).findings if not finding.ok]

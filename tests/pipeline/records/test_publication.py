@@ -72,7 +72,7 @@ def test_roll_back_goes_to_the_version_before_and_holds(store: ObjectStore) -> N
     assert roll_back(store, "manuals").version == V1
     listed = list_versions(store, "manuals")
     assert (listed.live, listed.held) == (V1, True)
-    assert [row.state for row in listed.versions] == ["refused", "ready", "live"]
+    assert [row.state for row in listed.versions] == ["refused", "previous", "live"]
 
 
 def test_publish_ends_the_hold(store: ObjectStore) -> None:

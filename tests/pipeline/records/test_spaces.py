@@ -18,12 +18,10 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.collection import SpaceVectors, open_vectors, passages, vector_files
 from pipeline.records.evidence import evidence_parts
-from pipeline.records.manifests import manifest_name, read_manifest
+from pipeline.records.manifests import read_manifest
 from pipeline.records.notes import read_notes
 from pipeline.run import refresh
-from pipeline.stages.publish import make_live
 from pipeline.upkeep.discard import find_damage
-from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from query_service.app import create_app
 from schemas.errors import UserError
@@ -201,17 +199,9 @@ def test_a_live_version_of_another_revision_is_neither_searched_nor_compared_wit
     published.close()
 
 
-def test_copies_sweeps_and_repairs_go_through_every_space(published: Workspace, tmp_path: Path, declared: None) -> None:
+def test_sweeps_and_repairs_go_through_every_space(published: Workspace, declared: None) -> None:
     workspace = open_workspace(with_presets(published.file))
     version = str(refresh(workspace).version)
-    elsewhere = workspace.file.parent / "elsewhere.yaml"
-    elsewhere.write_text(f"{workspace.file.read_text()}store: {tmp_path / 'elsewhere'}\n")
-    target = open_workspace(str(elsewhere))
-    mirror(workspace, target, version)
-    make_live(target, version)
-    assert target.store.names(_sections(target).folder) == _section_files(workspace, version)
-    answers = [PublishedCorpus(one).search(Query(QUESTION, preset="section")).hits for one in (workspace, target)]
-    assert answers[0] == answers[1] != []
 
     assert prune(workspace, dry_run=False).records == {}, "what a version needs stays"
     assert find_damage(workspace, deep=True) == {}
@@ -221,18 +211,3 @@ def test_copies_sweeps_and_repairs_go_through_every_space(published: Workspace, 
     workspace.index(version).drop()
     assert refresh(workspace).published
     assert workspace.store.exists(file)
-
-
-def test_a_manifest_of_before_there_were_several_spaces_is_read(published: Workspace) -> None:
-    pointer = published.store.read_mutable("LIVE")
-    assert pointer is not None
-    (version,) = published.store.folders("versions")
-    manifest = read_manifest(published.store, version)
-    assert manifest is not None
-    old = manifest.model_dump(mode="json")
-    space = old.pop("spaces")[TEXT.name]
-    old["keys"]["vectors"], old["models"][TEXT.name] = space["key"], space["model"]
-    assert type(manifest).model_validate(old) == manifest
-    assert manifest.spaces[TEXT.name].key == published.spaces[TEXT.name].key
-    assert published.store.names(f"vectors/text/{manifest.spaces[TEXT.name].key}")
-    assert manifest_name(version) in published.store.names(f"versions/{version}")

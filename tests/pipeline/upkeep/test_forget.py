@@ -2,39 +2,43 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pyarrow as pa
 import pymupdf
 import pytest
+from typer.testing import CliRunner
 
 from backends.stores.objects import read_table
+from cli.main import app
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records import access
 from pipeline.records.descriptions import open_descriptions, read_spent
-from pipeline.records.lease import acquire
-from pipeline.records.ledger import FORGOTTEN, read_forgotten, read_ledger
+from pipeline.records.ledger import read_forgotten, read_ledger
 from pipeline.records.manifests import manifests
 from pipeline.records.notes import DERIVATIONS, read_notes
-from pipeline.records.publication import read_events
-from pipeline.run import refresh
+from pipeline.records.publication import read_events, read_pointer, restore_pointer
+from pipeline.run import RefreshRun, refresh
 from pipeline.stages.plan import plan
 from pipeline.stages.publish import roll_back_version
 from pipeline.upkeep import forget as forgetting
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.forget import forget, readmit
 from pipeline.upkeep.prune import prune
-from schemas.errors import NotFoundError, TransientError, UserError
+from schemas.access import Rights
+from schemas.errors import NotFoundError, UserError
 from schemas.ids import document_file, sha256
 from schemas.models import Description
 from schemas.parquet import table_of
 from schemas.reports import Finding, ListPart
 from schemas.retrieval import Query
-from schemas.stages import Stage
+from schemas.stages import ON_A_VERSION, Stage
 from tests.manuals import picture, write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.published_files import page_of
 from tests.versions import read_evidence
+from tests.waiting import wait_for
 from workers.draw_pages import PageDrawer
 from workers.picture_files import PictureFiles
 
@@ -111,37 +115,78 @@ def test_nothing_of_a_forgotten_document_is_left(three_versions: Workspace) -> N
     assert (len(versions), len(doc_ids)) == (3, 2)
     words = (b"winch", *(doc_id.encode() for doc_id in sorted(doc_ids)))
     assert {name.split("/")[0] for name, _ in _traces(workspace, words)} >= {"documents", "parsed", "tagged", "versions"}
-    before = {version: read_evidence(store, version) for version in versions}
+    rows = read_evidence(store, versions[0])
     pixels = store.names("figures")
 
     would = forget(workspace, "winch.pdf", dry_run=True)
     assert (would.removed, set(would.documents), would.sources) == (False, doc_ids, ["winch.pdf"])
-    assert would.versions == versions[1:]
+    assert (would.versions, would.replaced, would.version, would.kept) == (versions, versions[0], None, [])
     assert _winches(workspace) == doc_ids, "a look deletes nothing"
 
-    done = forget(workspace, "winch.pdf", dry_run=False, reason="erasure request 7")
-    assert done.removed
+    done = forget(workspace, "winch.pdf", dry_run=False, reason="erasure of winch.pdf, request 7", by="ann")
+    assert (done.removed, done.versions) == (True, versions)
     # What stays of it: its digest in the list, and in the audit log.
     left = {name.split("/")[0] for name, _ in _traces(workspace, words)}
     assert left == {"FORGOTTEN.json", "audit", "LIVE"}
-    assert b"winch" not in Path(store.root, "FORGOTTEN.json").read_bytes()
+    assert not _traces(workspace, (b"winch",))
     assert len(pixels) - len(store.names("figures")) == 4, "two pictures of each of the two"
 
-    for version in versions:
-        assert "winch.pdf" not in _searched(workspace, version)
-        assert _searched(workspace, version) >= {"pump.pdf", "a.pdf"}
-        rows = before[version]
-        kept = rows.filter(pa.array([row not in doc_ids for row in rows.column("doc_id").to_pylist()]))
-        assert read_evidence(store, version).equals(kept), "the rows of the others are the same"
-        index = workspace.index(version)
-        assert index.count() == kept.num_rows
-        assert index.fetch(list(map(str, rows.column("evidence_id").to_pylist()))) == kept.to_pylist()
+    assert _names(workspace) == [done.version]
+    assert _searched(workspace, "live") >= {"pump.pdf", "a.pdf"}
+    assert read_evidence(store, str(done.version)).equals(rows), "the rows of the others are the same"
+    index = workspace.index(str(done.version))
+    assert (index.count(), index.fetch([str(name) for name in rows.column("evidence_id").to_pylist()])) == (
+        rows.num_rows,
+        rows.to_pylist(),
+    )
     _ok(workspace)
     event = read_events(store, 1)[0]
-    assert (event.action, event.reason, set(event.documents)) == ("forget", "erasure request 7", doc_ids)
-    roll_back_version(workspace, versions[-1])
-    assert _searched(workspace, "live") >= {"pump.pdf"}
+    assert (event.action, event.by, event.to_version, set(event.documents)) == ("forget", "ann", done.version, doc_ids)
+    assert event.reason == "erasure of a forgotten document, request 7"
+    assert not refresh(workspace).published
+
+
+def test_versions_that_never_held_it_stay_and_pins_are_told(published: Workspace) -> None:
+    (first,) = _names(published)
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
+    second = refresh(published).version
+    published.file.write_text(f"{published.file.read_text()}retention: {{pinned: [{second}]}}\n")
+    workspace = open_workspace(str(published.file))
+    would = forget(workspace, "crane.pdf", dry_run=True)
+    assert (would.versions, would.replaced, would.pinned, would.kept) == ([second], second, [second], [first])
+    printed = CliRunner().invoke(app, ["forget", str(workspace.file), "crane.pdf"]).output
+    assert f"{second} is pinned, and goes all the same" in printed
+    done = forget(workspace, "crane.pdf", dry_run=False)
+    assert _names(workspace) == [done.version, first]
+    roll_back_version(workspace)
+    assert _searched(workspace, "live") == {"pump.pdf", "winch.pdf"}
     _ok(workspace)
+
+
+def test_what_was_held_stays_held(published: Workspace) -> None:
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
+    assert refresh(published).published
+    roll_back_version(published, reason="the winch is wrong")
+    done = forget(published, "winch.pdf", dry_run=False)
+    pointer = read_pointer(published.store)
+    assert pointer is not None
+    assert (pointer.version, pointer.previous, pointer.held) == (done.version, None, True)
+    assert [event.reason for event in read_events(published.store, 9)].count("the winch is wrong") == 1
+    Path(published.store.root, "LIVE").unlink()
+    restore_pointer(published.store, "manuals", fence=9)
+    restored = read_pointer(published.store)
+    assert restored is not None
+    assert (restored.version, restored.held) == (done.version, True)
+
+
+def test_its_rights_are_forgotten(published: Workspace) -> None:
+    rows = read_ledger(published.store, _names(published)[0])
+    rights = Rights.of({row.doc_id: frozenset({"everyone"}) for row in rows})
+    access.apply_rights(published.store, lambda _: rights)
+    (doc_id,) = forget(published, "winch.pdf", dry_run=False).documents
+    now = access.read_rights(published.store, access.read_current(published.store).digest)
+    assert [known for known, _ in now] == [row.doc_id for row in rows if row.doc_id != doc_id]
+    assert len(published.store.names(access.FOLDER)) == 2
 
 
 def test_its_failures_are_forgotten_too(published: Workspace) -> None:
@@ -181,20 +226,6 @@ def test_the_source_that_still_holds_it_is_not_taken_in_unless_asked(published: 
         readmit(published, "winch.pdf")
 
 
-def test_doctor_names_a_document_that_an_older_release_took_in_again(published: Workspace) -> None:
-    store = published.store
-    (doc_id,) = forget(published, "winch.pdf", dry_run=False).documents
-    noted = store.get(FORGOTTEN)
-    store.delete(FORGOTTEN)  # which release 0.1.0 doesn't read
-    assert refresh(published).published
-    store.replace(FORGOTTEN, noted)
-    (found,) = _said_of_forgotten(published)
-    assert (found.ok, found.remedy) == (False, f"inset forget manuals {doc_id} --yes")
-    forget(published, doc_id, dry_run=False)
-    (found,) = _said_of_forgotten(published)
-    assert found.ok
-
-
 def _said_of_forgotten(workspace: Workspace) -> list[Finding]:
     return [finding for finding in diagnose([str(workspace.file)]).findings if "forgotten" in finding.subject]
 
@@ -215,14 +246,27 @@ def test_a_running_service_lets_go_of_it(published: Workspace, tmp_path: Path) -
     assert [file for file in (tmp_path / "pages").rglob("*") if file.is_file()]
     forget(published, "winch.pdf", dry_run=False)
     assert {hit.source for hit in service.search(query).hits} == {"pump.pdf"}
-    assert _listed(service, version) == [["pump.pdf"]]
+    assert _listed(service, service.search(query).version) == [["pump.pdf"]]
+    with pytest.raises(NotFoundError, match="there is no version"):
+        _listed(service, version)
     assert not [file for file in (tmp_path / "pages").rglob("*") if file.is_file()], "nor is a page of it kept"
     with pytest.raises(NotFoundError):
         page_of(service, hit.doc_id, 1, dpi=36)
     service.close()
 
 
-@pytest.mark.parametrize("step", ["write_version_rows", "fill", "write_inventory", "note_rewritten", "prune_all"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "write_version_rows",
+        "fill",
+        "write_inventory",
+        "replace_forgotten",
+        "remove_versions",
+        "rewrite_reasons",
+        "prune_all",
+    ],
+)
 def test_a_killed_deletion_is_finished_by_the_next_refresh(
     three_versions: Workspace, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -243,7 +287,7 @@ def test_a_killed_deletion_is_finished_by_the_next_refresh(
     assert not refresh(workspace).published
     words = (b"winch", *(doc_id.encode() for doc_id in sorted(doc_ids)))
     assert {name.split("/")[0] for name, _ in _traces(workspace, words)} == {"FORGOTTEN.json", "audit", "LIVE"}
-    assert len(_names(workspace)) == 3
+    assert len(_names(workspace)) == 1
     assert [event.action for event in read_events(workspace.store, 9)].count("forget") == 1
     _ok(workspace)
 
@@ -294,7 +338,20 @@ def test_a_document_is_known_by_its_digest_and_before_any_version_has_it(publish
 
 
 def test_a_refresh_that_runs_is_waited_for(published: Workspace) -> None:
-    acquire(published.store, "a-run", tied_to_process=False)
-    with pytest.raises(TransientError, match="a-run"):
-        forget(published, "winch.pdf", dry_run=False)
-    assert read_forgotten(published.store).documents == []
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
+    run = RefreshRun(published, "a-run")
+    version = run.plan().version
+    with ThreadPoolExecutor(1) as pool:
+        deletion = pool.submit(forget, open_workspace(str(published.file)), "winch.pdf", dry_run=False)
+        wait_for(lambda: bool(read_forgotten(published.store).pending), "the deletion is noted")
+        run.parse(version)
+        for stage in ON_A_VERSION:
+            run.work(stage, version)
+        assert run.publish(version)
+        assert not deletion.done()
+        run.release()
+        done = deletion.result()
+    assert _names(published) == [read_pointer(published.store).version]  # type: ignore[union-attr]
+    assert done.removed
+    assert _searched(published, "live") == {"pump.pdf", "crane.pdf"}
+    _ok(published)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from schemas.reports import ChangedFigure, NumberChange, VersionDiff
+from schemas.reports import ChangedFigure, NumberChange
 from schemas.versions import Counts, Manifest, ModelCard, SourceFate, Status, VectorSpace
 from tasks.versions.diff import FIGURES_NAMED, TAGGED_FIGURE, VersionFacts, diff, release_note
 
@@ -80,14 +80,6 @@ def test_what_became_of_documents_figures_and_questions() -> None:
     assert found.figures_gained == [THIRD], "at its first place"
     assert [figure.figure_id for figure in found.figures_lost] == ["1"]
     assert (found.questions.asked, found.questions.won, found.questions.lost) == (2, ["q2"], ["q1"])
-
-
-def test_a_diff_that_an_older_version_kept_is_still_read() -> None:
-    found = diff(BASE, NEW, FIGURES)
-    kept = found.model_dump_json()
-    assert '"recovered":["c.pdf"]' in kept
-    assert VersionDiff.model_validate_json(kept) == found
-    assert VersionDiff.model_validate_json(kept.replace('"recovered"', '"mended"')) == found
 
 
 def test_figures_of_both_versions_stand_side_by_side() -> None:

@@ -18,7 +18,6 @@ from pipeline.records.notes import read_notes
 from pipeline.run import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
-from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from schemas.filters import Filters, Modality
 from schemas.ids import figure_file, figure_id
@@ -237,19 +236,13 @@ def test_a_page_that_cannot_be_drawn_is_a_failure_of_its_document(
 
 
 @pytest.mark.slow
-def test_their_pictures_are_kept_copied_and_made_again(corpus: Corpus, tmp_path: Path) -> None:
+def test_their_pictures_are_kept_and_made_again(corpus: Corpus) -> None:
     workspace = corpus("context")
     made = refresh(workspace)
     prune(workspace, dry_run=False)
     names = sorted(figure_file(row["figure_id"]) for row in _rows(workspace, made))
     assert all(workspace.store.exists(name) for name in names)
     assert workspace.store.folders("drawn") == [workspace.keys.drawn]
-    text = yaml.safe_load(workspace.file.read_text()) | {"name": "copies", "store": str(tmp_path / "copies")}
-    other = tmp_path / "corpora" / "copies.yaml"
-    other.write_text(yaml.safe_dump(text))
-    copies = open_workspace(str(other))
-    mirror(workspace, copies)
-    assert all(copies.store.exists(name) for name in names)
     (Path(workspace.store.root) / names[0]).unlink()
     diagnose([str(workspace.file)], deep=True)
     mended = refresh(open_workspace(str(workspace.file)))

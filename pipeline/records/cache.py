@@ -25,7 +25,7 @@ CACHES = ("recognised", "drawn", "captions", "likenesses", "looks", "replies")
 
 _RECORDS_A_SHARD = 20_000
 _BYTES_A_SHARD = 256 << 20
-"""Shard limit for large records, such as the vectors of a page, some 400 KB."""
+"""Shard limit for large records, such as the words of a dense scan."""
 
 _SMALL_SHARDS = 64
 """Shards below half of ``_RECORDS_A_SHARD`` that are not joined: each costs a request when a cache is opened."""

@@ -93,8 +93,8 @@ def test_requests_are_taken_as_there_is_room_for_them(model: Model[LanguageModel
             taken += 1
             yield request
 
-    for done, _ in enumerate(model.load(2).replies(asked()), start=1):
-        assert taken <= done + 8
+    for number, _ in enumerate(model.load(2).replies(asked()), start=1):
+        assert taken <= number + 8
     assert taken == 20
 
 
@@ -127,7 +127,7 @@ def test_a_stream_counts_what_it_costs(reader: Model[LanguageModel]) -> None:
 
 def test_every_message_of_a_chat_is_read(reader: Model[LanguageModel]) -> None:
     loaded = reader.load(1)
-    chats = [CHAT, *((*CHAT[:place], replace(CHAT[place], text="Other."), *CHAT[place + 1 :]) for place in range(4))]
+    chats = [CHAT, *((*CHAT[:number], replace(CHAT[number], text="Other."), *CHAT[number + 1 :]) for number in range(4))]
     texts = [[*loaded.stream(Request("a", chat))][-1] for chat in chats]
     assert len({reply.text for reply in texts if isinstance(reply, Reply)}) == len(chats)
 

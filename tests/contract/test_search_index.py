@@ -134,16 +134,16 @@ def table(rows: list[dict[str, object]], vectors: Vector) -> pa.Table:
             "search_text": row["text"],
             ACCESS: RIGHTS.get(str(row["doc_id"])),
             "vector_text": vector,
-            "vector_image": IMAGES[place].tolist() if row["modality"] == Modality.FIGURE else None,
-            "vector_late": PAGES[place][: place % 4 + 1].tolist() if place % 3 == 0 else None,
+            "vector_image": IMAGES[number].tolist() if row["modality"] == Modality.FIGURE else None,
+            "vector_late": PAGES[number][: number % 4 + 1].tolist() if number % 3 == 0 else None,
         }
-        for place, (row, vector) in enumerate(zip(rows, vectors, strict=True))
+        for number, (row, vector) in enumerate(zip(rows, vectors, strict=True))
     ]
     return pa.Table.from_pylist(extended, schema=SCHEMA)
 
 
 def many_rows() -> tuple[list[dict[str, object]], Vector]:
-    rows = [{**ROWS[place % 60], "evidence_id": evidence_id(place)} for place in range(4000)]
+    rows = [{**ROWS[number % 60], "evidence_id": evidence_id(number)} for number in range(4000)]
     return rows, unit_vectors(4000, seed=8)
 
 
@@ -158,7 +158,7 @@ def ids(found: list[tuple[str, float]]) -> list[str]:
 
 
 def places(found: list[tuple[str, float]]) -> set[int]:
-    names = {str(row["evidence_id"]): place for place, row in enumerate(ROWS)}
+    names = {str(row["evidence_id"]): number for number, row in enumerate(ROWS)}
     return {names[evidence_id] for evidence_id, _ in found}
 
 
@@ -377,9 +377,9 @@ class TestLexical:
         assert places(index.bm25("firmware", 60, ANY)) == {3, 13, 23, 33, 43, 53}
 
     def test_any_term_may_match_and_more_terms_rank_higher(self, index: SearchIndex) -> None:
-        found = index.bm25("How do I update the firmware of document 2?", 60, ANY)
-        assert places(found[:2]) == {43, 53}
-        assert places(found) >= {3, 13, 23, 33, 43, 53}
+        hits = index.bm25("How do I update the firmware of document 2?", 60, ANY)
+        assert places(hits[:2]) == {43, 53}
+        assert places(hits) >= {3, 13, 23, 33, 43, 53}
 
     @pytest.mark.parametrize("query", AWKWARD)
     def test_no_character_of_a_query_is_syntax(self, index: SearchIndex, query: str) -> None:
@@ -394,9 +394,9 @@ class TestLexical:
         assert len(index.bm25(query, 60, ANY)) == 6
 
     def test_scores_descend_and_ties_go_by_id(self, index: SearchIndex) -> None:
-        found = index.bm25("document register part", 60, ANY)
-        assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
-        assert len({score for _, score in found}) < len(found)
+        hits = index.bm25("document register part", 60, ANY)
+        assert hits == sorted(hits, key=lambda pair: (-pair[1], pair[0]))
+        assert len({score for _, score in hits}) < len(hits)
 
     def test_a_short_answer_begins_a_longer_one(self, index: SearchIndex) -> None:
         longest = index.bm25("about the document", 60, ANY)
@@ -420,9 +420,9 @@ class TestLexical:
         ]
         rarity = [1 / rank for rank in range(1, len(words) + 1)]
         texts = [" ".join(drawn.choices(words, rarity, k=drawn.randrange(3, 60))) for _ in range(200)]
-        rows = [{**ROWS[0], "evidence_id": evidence_id(place), "text": text} for place, text in enumerate(texts)]
+        rows = [{**ROWS[0], "evidence_id": evidence_id(number), "text": text} for number, text in enumerate(texts)]
         fill(empty, rows, unit_vectors(200))
-        named = {evidence_id(place): place for place in range(200)}
+        named = {evidence_id(number): number for number in range(200)}
         textbook = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
         textbook.index([terms(text, None).split() for text in texts], show_progress=False)
         for query in ("balam", words[-1], "colam gipom", "fevuk balam dusot", " ".join(words[::4])):
@@ -436,9 +436,9 @@ class TestLexical:
         assert places(index.bm25("register", 60, ANY, {"title": 1.0})) == titled
         assert places(index.bm25("straße", 60, ANY, {"section_path": 1.0})) == set(range(1, 60, 2))
         for weights in ({"title": 9.0, "search_text": 0.1}, {"title": 0.01, "search_text": 9.0}):
-            found = index.bm25("register", 60, ANY, weights)
-            assert places(found) == titled | said
-            assert places(found[:3]) <= (titled if weights["title"] > 1 else said)
+            hits = index.bm25("register", 60, ANY, weights)
+            assert places(hits) == titled | said
+            assert places(hits[:3]) <= (titled if weights["title"] > 1 else said)
 
     def test_a_field_that_was_not_indexed_is_refused(self, index: SearchIndex) -> None:
         with pytest.raises(ContractError, match="caption"):
@@ -468,7 +468,7 @@ TEXTS = {
 def languages(engine: Factory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchIndex]:
     """A row a language, and one whose language isn't known."""
     built = engine(tmp_path_factory.mktemp("languages"), languages=[*TEXTS])
-    rows = [{**ROWS[place], "text": text, "language": code} for place, (code, text) in enumerate(TEXTS.items())]
+    rows = [{**ROWS[number], "text": text, "language": code} for number, (code, text) in enumerate(TEXTS.items())]
     fill(built, [*rows, {**ROWS[20], "text": "A pump, 4.7.3.", "language": None}], VECTORS[: len(rows) + 1])
     yield built
     built.drop()
@@ -524,12 +524,12 @@ class TestLanguages:
     def test_what_is_written_ranks_above_another_form_of_it(self, engine: Factory, tmp_path: Path) -> None:
         index = engine(tmp_path, languages=["en"])
         forms = ["installed", "installing", "installs", "install", "reinstall"]
-        rows = [{**ROWS[20 + place], "text": f"{form} it"} for place, form in enumerate(forms)]
+        rows = [{**ROWS[20 + number], "text": f"{form} it"} for number, form in enumerate(forms)]
         fill(index, rows, VECTORS[: len(rows)])
-        for place, form in enumerate(forms):
-            found = index.bm25(form, 5, ANY)
-            assert found[0][0] == evidence_id(20 + place)
-            assert len(found) == (1 if form == "reinstall" else 4)
+        for number, form in enumerate(forms):
+            hits = index.bm25(form, 5, ANY)
+            assert hits[0][0] == evidence_id(20 + number)
+            assert len(hits) == (1 if form == "reinstall" else 4)
         index.drop()
 
     def test_a_word_that_is_asked_twice_counts_once(self, languages: SearchIndex) -> None:
@@ -540,12 +540,12 @@ class TestLanguages:
 
 class TestDense:
     def test_scores_are_cosine_similarities_best_first(self, index: SearchIndex) -> None:
-        found = index.dense(VECTORS[7], 60, ANY, "text")
-        assert found[0][0] == evidence_id(7)
+        hits = index.dense(VECTORS[7], 60, ANY, "text")
+        assert hits[0][0] == evidence_id(7)
         expected = VECTORS @ VECTORS[7]
-        assert dict(found) == pytest.approx({evidence_id(place): float(expected[place]) for place in range(60)}, abs=1e-5)
-        assert all(-1 <= score <= 1 for _, score in found)
-        assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
+        assert dict(hits) == pytest.approx({evidence_id(number): float(expected[number]) for number in range(60)}, abs=1e-5)
+        assert all(-1 <= score <= 1 for _, score in hits)
+        assert hits == sorted(hits, key=lambda pair: (-pair[1], pair[0]))
 
     def test_the_length_of_the_question_does_not_matter(self, index: SearchIndex) -> None:
         assert ids(index.dense(VECTORS[7] * np.float32(4), 10, ANY, "text")) == ids(
@@ -562,16 +562,16 @@ class TestDense:
 
     def test_agrees_with_the_reference(self, empty: SearchIndex) -> None:
         vectors = unit_vectors(500, seed=5)
-        rows = [{**ROWS[place % 60], "evidence_id": evidence_id(place)} for place in range(500)]
+        rows = [{**ROWS[number % 60], "evidence_id": evidence_id(number)} for number in range(500)]
         fill(empty, rows, vectors)
         made = MemoryIndex()
         fill(made, rows, vectors)
         assert recall_at_10(empty, made, list(unit_vectors(20, seed=6))) >= 0.99
 
     def test_a_space_finds_only_rows_that_have_a_vector_there(self, index: SearchIndex, reference: SearchIndex) -> None:
-        found = index.dense(IMAGES[6], 60, ANY, space="image")
-        assert_alike(found, reference.dense(IMAGES[6], 60, ANY, "image"))
-        assert places(found) == set(range(2, 60, 4))
+        hits = index.dense(IMAGES[6], 60, ANY, space="image")
+        assert_alike(hits, reference.dense(IMAGES[6], 60, ANY, "image"))
+        assert places(hits) == set(range(2, 60, 4))
 
     def test_other_spaces_and_lengths_are_refused(self, index: SearchIndex) -> None:
         with pytest.raises(ContractError, match="unified"):
@@ -587,8 +587,8 @@ class TestLate:
         asked = PAGES[9][:2] * np.float32(3)
         found = index.late(asked, 60, ANY, "late")
         expected = {
-            evidence_id(place): float((PAGES[9][:2] @ PAGES[place][: place % 4 + 1].T).max(axis=1).sum())
-            for place in range(0, 60, 3)
+            evidence_id(number): float((PAGES[9][:2] @ PAGES[number][: number % 4 + 1].T).max(axis=1).sum())
+            for number in range(0, 60, 3)
         }
         assert dict(found) == pytest.approx(expected, abs=1e-4)
         assert found[0][0] == evidence_id(9)
@@ -719,7 +719,7 @@ class TestPhrases:
         }
         index = engine(tmp_path, languages=["de", "en", "zh"])
         index.create(SCHEMA, DIMENSIONS, (*FIELDS, "text"))
-        rows = [{**ROWS[place], "text": text, "language": code} for place, (code, text) in enumerate(texts.items())]
+        rows = [{**ROWS[number], "text": text, "language": code} for number, (code, text) in enumerate(texts.items())]
         index.add(table(rows, VECTORS[: len(rows)]).to_batches())
         index.finish()
         expected = {
@@ -753,7 +753,7 @@ class TestReading:
         assert index.fetch([]) == []
 
     def test_more_ids_than_one_query_takes(self, index: SearchIndex) -> None:
-        found = index.fetch([evidence_id(place) for place in range(1999, -1, -1)])
+        found = index.fetch([evidence_id(number) for number in range(1999, -1, -1)])
         assert found == ROWS[::-1]
 
     def test_vectors_come_back_as_they_went_in(self, index: SearchIndex) -> None:
@@ -884,9 +884,9 @@ class TestWeaviate:
         assert (
             recall_at_10(index, reference, list(unit_vectors(20, seed=9, dimension=16).reshape(5, 4, 16)), "late") >= 0.95
         )
-        found = index.dense(questions[0], 300, ANY, "text")
-        assert len(found) == 300
-        assert all(index.dense(questions[0], k, ANY, "text") == found[:k] for k in (1, 10, 128, 200))
+        hits = index.dense(questions[0], 300, ANY, "text")
+        assert len(hits) == 300
+        assert all(index.dense(questions[0], k, ANY, "text") == hits[:k] for k in (1, 10, 128, 200))
 
     def test_a_row_written_again_replaces_what_it_was(self, made: Callable[..., WeaviateIndex]) -> None:
         index = made()

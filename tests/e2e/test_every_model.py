@@ -47,14 +47,14 @@ def test_every_model_works_once(tmp_path: Path, endpoint: EndpointServer) -> Non
     write_colqwen2(tmp_path / "late")
     endpoint.replies = _seen
     workspace = _write(tmp_path, endpoint)
-    made = refresh(workspace)
-    assert made.published
+    result = refresh(workspace)
+    assert result.published
     asked = len(endpoint.calls)
     assert asked > 80
     for mode in ("image", "late", "hybrid"):
         assert PublishedCorpus(workspace).search(Query("a line drawing with arrows", preset=mode, k=3)).hits
 
-    assert refresh(workspace).version == made.version
+    assert refresh(workspace).version == result.version
     assert len(endpoint.calls) == asked
 
     (tmp_path / "corpora" / "ours.md").write_text("Say in one sentence what the picture shows.\nCaption: $caption\n")

@@ -27,9 +27,9 @@ def _inset(corpus: Path, *arguments: str) -> list[str]:
 
 
 def _refresh(corpus: Path) -> dict[str, object]:
-    done = subprocess.run(_inset(corpus, "refresh", "--json"), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    result: dict[str, object] = json.loads(done.stdout)
+    process = subprocess.run(_inset(corpus, "refresh", "--json"), capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    result: dict[str, object] = json.loads(process.stdout)
     return result
 
 

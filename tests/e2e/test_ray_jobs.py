@@ -138,15 +138,15 @@ def test_a_task_follows_its_job_and_fails_with_the_line_that_matters(
     }
     jobs = [server.start(python(name, code))[0] for name, code in codes.items()]
     asyncio.run(lines_until(server, "waits-1", "begun"))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _FOLLOW, cluster.jobs, str(tmp_path), *jobs, "gone"],
         env=airflow_env,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    assert process.returncode == 0, process.stderr
+    found = json.loads(process.stdout.splitlines()[-1])
     assert found["good-1"] == ["done", ""]
     assert found["refused-1"] == ["ContractError", "the store is not there"]
     assert found["late-1"] == ["ContractError", "no room"]
@@ -179,10 +179,10 @@ def test_a_cluster_that_wants_another_token_says_so_in_one_line(
     cluster: ray_cluster.RayCluster, monkeypatch: pytest.MonkeyPatch, asked: str, by: str
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "another-token-than-that-of-the-cluster")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", asked.format(cluster)], capture_output=True, text=True, check=False, timeout=120
     )
-    assert f"UserError: {by.format(cluster)} wants a token, or another one: set RAY_AUTH_MODE" in done.stderr
+    assert f"UserError: {by.format(cluster)} wants a token, or another one: set RAY_AUTH_MODE" in process.stderr
 
 
 def _vectors(workspace: Workspace) -> int:
@@ -208,15 +208,15 @@ def test_a_cluster_that_dies_is_an_outside_failure_and_the_next_one_goes_on(
         wait_for(lambda: _vectors(workspace), "the first vectors")
         first.kill(first.nodes[0])
         kept, structured = _vectors(workspace), workspace.store.sizes("structured")
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", _FOLLOW, work.server, work.store, job],
             capture_output=True,
             text=True,
             check=False,
             env=airflow_env,
         )
-        assert done.returncode == 0, done.stderr
-        ((kind, said),) = json.loads(done.stdout.splitlines()[-1]).values()
+        assert process.returncode == 0, process.stderr
+        ((kind, said),) = json.loads(process.stdout.splitlines()[-1]).values()
         assert kind == "TransientError", "Airflow tries it again"
         assert f"Ray's job server at {first.jobs}" in said
 

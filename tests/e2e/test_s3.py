@@ -64,8 +64,8 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
     refresh(workspace)
     _upload(tmp_path, s3_bucket, "winch.pdf", "gear box", 4)
     refresh(workspace)
-    gone = prune(workspace, dry_run=False)
-    assert gone.objects["documents"] >= 1
+    pruned = prune(workspace, dry_run=False)
+    assert pruned.objects["documents"] >= 1
     kept = workspace.store.names("")
     assert not [name for name in kept if str(first.version) in name]
     left = prune(workspace, dry_run=True)

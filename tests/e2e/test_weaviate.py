@@ -176,10 +176,10 @@ def test_the_command_line_answers(corpus_file: Path) -> None:
     for arguments in (["refresh"], ["search"]):
         words = ["steel winch", "--preset", "bm25"] if arguments == ["search"] else []
         command = [sys.executable, "-m", "cli.main", *arguments, str(corpus_file), *words, "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["hits"][0]["source"] == "winch.pdf"
-    assert "ResourceWarning" not in done.stderr
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout)["hits"][0]["source"] == "winch.pdf"
+    assert "ResourceWarning" not in process.stderr
 
 
 def test_the_alias_follows_the_pointer_and_is_repaired(corpus_file: Path, weaviate: WeaviateServer) -> None:

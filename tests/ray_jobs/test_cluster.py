@@ -42,7 +42,7 @@ def test_a_ray_of_this_machine_is_started_without_a_home_folder(tmp_path: Path) 
     mine = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}
     home = tmp_path / "a file, and no folder"
     home.touch()
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", started],
         env=mine | {"HOME": str(home)},
         capture_output=True,
@@ -50,8 +50,8 @@ def test_a_ray_of_this_machine_is_started_without_a_home_folder(tmp_path: Path) 
         check=False,
         timeout=300,
     )
-    assert done.returncode == 0, done.stderr
-    assert "Token authentication" not in done.stderr
+    assert process.returncode == 0, process.stderr
+    assert "Token authentication" not in process.stderr
 
 
 @pytest.mark.slow

@@ -35,9 +35,9 @@ def test_a_process_of_celerys_default_pool_says_which_pool_to_use() -> None:
         "def work(): list(run_all(_variable, ['HOME'], ParseOptions(workers=1)))\n"
         "process = billiard.Process(target=work, daemon=True); process.start(); process.join()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "UserError: PDFs are read in child processes" in done.stderr
-    assert done.stderr.endswith("set [celery] pool = solo\n")
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "UserError: PDFs are read in child processes" in process.stderr
+    assert process.stderr.endswith("set [celery] pool = solo\n")
 
 
 class _Client:

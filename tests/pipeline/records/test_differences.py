@@ -79,21 +79,24 @@ def _diff(store: ObjectStore, manifest: Manifest) -> VersionDiff:
 def test_a_figure_is_named_by_the_first_source_of_the_document_that_it_stands_in_first(store: ObjectStore) -> None:
     _version(store, FIRST, None, {"a.pdf": A, "copy.pdf": B, "b.pdf": B}, [("kept", A, 1), ("gone", B, 2)])
     figures = [("kept", A, 1), ("new", B, 3), ("new", C, 1), ("strange", "f" * 64, 9)]
-    found = _diff(store, _version(store, SECOND, FIRST, {"z.pdf": B, "c.pdf": C, "y.pdf": B, "a.pdf": A}, figures))
-    gained = [(figure.figure_id, figure.source, figure.page) for figure in found.figures_gained]
+    difference = _diff(store, _version(store, SECOND, FIRST, {"z.pdf": B, "c.pdf": C, "y.pdf": B, "a.pdf": A}, figures))
+    gained = [(figure.figure_id, figure.source, figure.page) for figure in difference.figures_gained]
     assert gained == [("strange", "f" * 64, 9), ("new", "y.pdf", 3)]
-    assert [(figure.figure_id, figure.source) for figure in found.figures_lost] == [("gone", "b.pdf")]
-    assert (found.documents.added, found.documents.removed) == (["c.pdf", "y.pdf", "z.pdf"], ["b.pdf", "copy.pdf"])
+    assert [(figure.figure_id, figure.source) for figure in difference.figures_lost] == [("gone", "b.pdf")]
+    assert (difference.documents.added, difference.documents.removed) == (
+        ["c.pdf", "y.pdf", "z.pdf"],
+        ["b.pdf", "copy.pdf"],
+    )
 
 
 def test_versions_without_figures_differ_in_documents(store: ObjectStore) -> None:
     _version(store, FIRST, None, {"a.pdf": A}, [])
-    found = _diff(store, _version(store, SECOND, FIRST, {"a.pdf": B}, []))
-    assert (found.documents.changed, found.figures_gained, found.figures_lost) == (["a.pdf"], [], [])
+    difference = _diff(store, _version(store, SECOND, FIRST, {"a.pdf": B}, []))
+    assert (difference.documents.changed, difference.figures_gained, difference.figures_lost) == (["a.pdf"], [], [])
 
 
 def test_where_the_parent_can_not_be_read_all_is_new(store: ObjectStore) -> None:
     _version(store, FIRST, None, {"a.pdf": A}, [("kept", A, 1)])
     store.delete(version_file(FIRST, "ledger.parquet"))
-    found = _diff(store, _version(store, SECOND, FIRST, {"a.pdf": A}, [("kept", A, 1)]))
-    assert (found.base, found.documents.added, len(found.figures_gained)) == (None, ["a.pdf"], 1)
+    difference = _diff(store, _version(store, SECOND, FIRST, {"a.pdf": A}, [("kept", A, 1)]))
+    assert (difference.base, difference.documents.added, len(difference.figures_gained)) == (None, ["a.pdf"], 1)

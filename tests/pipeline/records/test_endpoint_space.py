@@ -38,9 +38,9 @@ def test_rows_and_questions_are_embedded_by_the_server(corpus_file: Path, endpoi
     loaded.cache_clear()
     folder = corpus_file.parent.parent
     workspace = open_workspace(_write(folder, endpoint))
-    made = refresh(workspace)
-    assert made.published
-    evidence = read_evidence(workspace.store, str(made.version))
+    result = refresh(workspace)
+    assert result.published
+    evidence = read_evidence(workspace.store, str(result.version))
     texts = dict(
         zip(map(str, evidence.column("evidence_id").to_pylist()), map(searched_text, passages(evidence)), strict=True)
     )
@@ -90,9 +90,9 @@ def test_calls_of_the_server_count_against_the_budget(corpus_file: Path, endpoin
     assert (len(endpoint.calls), len(kept)) == (4, 4)
     assert read_spent(short.store) == Spent(calls=4, input_tokens=40, money=2.04)
     endpoint.calls.clear()
-    made = refresh(corpus(calls=1000))
-    assert made.published
-    manifest = read_manifest(short.store, str(made.version))
+    result = refresh(corpus(calls=1000))
+    assert result.published
+    manifest = read_manifest(short.store, str(result.version))
     assert manifest is not None
     later = [text for call in endpoint.calls for text in call.texts]
     assert not set(later) & set(kept), "what was embedded before the budget ended is kept"

@@ -32,11 +32,11 @@ def test_a_plan_gives_gpu_minutes_of_measured_models_alone(corpus_file: Path, tm
         image=image,
         late={"model": late, "revision": "1", "precision": "bfloat16", "gpus": 1},
     )
-    work = plan(open_workspace(file), "plan").summary.gpu
-    assert work.keys() == {"vlm", "vectors image", "vectors late"}, "the text model runs on CPUs"
-    assert work["vlm"].minutes == pytest.approx(work["vlm"].items / 9.68 / 60)
-    assert work["vectors image"].minutes == pytest.approx(work["vectors image"].items / 559 / 60)
-    assert work["vectors late"].minutes is None, "ColQwen2 was measured, ColQwen2.5 wasn't"
+    gpu = plan(open_workspace(file), "plan").summary.gpu
+    assert gpu.keys() == {"vlm", "vectors image", "vectors late"}, "the text model runs on CPUs"
+    assert gpu["vlm"].minutes == pytest.approx(gpu["vlm"].items / 9.68 / 60)
+    assert gpu["vectors image"].minutes == pytest.approx(gpu["vectors image"].items / 559 / 60)
+    assert gpu["vectors late"].minutes is None, "ColQwen2 was measured, ColQwen2.5 wasn't"
     output = " ".join(CliRunner().invoke(app, ["plan", file]).output.split())
     assert "by Qwen/Qwen2.5-VL-3B-Instruct: 0.0 minutes of one NVIDIA H100, measured on 2026-11-26" in output
     assert "GPU minutes unknown, since no such model was measured" in output
@@ -45,10 +45,10 @@ def test_a_plan_gives_gpu_minutes_of_measured_models_alone(corpus_file: Path, tm
 def test_another_precision_was_not_measured_and_auto_is_no_gpu_asked_for(corpus_file: Path, tmp_path: Path) -> None:
     late = str(write_colqwen2(tmp_path / "colqwen2-v1.0"))
     folder = corpus_file.parent.parent
-    work = plan(
+    gpu = plan(
         open_workspace(corpus(folder, "Qwen/Qwen3-VL-8B-Instruct", late={"model": late, "revision": "1", "gpus": 1})),
         "plan",
     ).summary.gpu
-    assert {name: one.minutes for name, one in work.items()} == {"vlm": None, "vectors late": None}
+    assert {name: one.minutes for name, one in gpu.items()} == {"vlm": None, "vectors late": None}
     auto = plan(open_workspace(corpus(folder, "a", late={"model": late, "revision": "1"})), "plan").summary.gpu
     assert auto.keys() == {"vlm"}

@@ -57,13 +57,13 @@ def test_its_version_is_said_to_be_old(workspace: Workspace) -> None:
 def test_it_is_built_again_from_finished_work(workspace: Workspace) -> None:
     old = read_pointer(workspace.store)
     assert old is not None
-    done = refresh(workspace)
-    assert (done.published, done.counts.documents, done.failures) == (True, 2, [])
+    result = refresh(workspace)
+    assert (result.published, result.counts.documents, result.failures) == (True, 2, [])
     published = PublishedCorpus(workspace)
     assert published.search(Query("screws of the steel winch")).hits[0].source == "winch.pdf"
     published.close()
-    assert [row.version for row in list_versions(workspace.store, "manuals").versions] == [done.version]
-    assert refresh(workspace).version == done.version
+    assert [row.version for row in list_versions(workspace.store, "manuals").versions] == [result.version]
+    assert refresh(workspace).version == result.version
     prune(workspace, dry_run=False)
     assert not workspace.store.names(f"versions/{old.version}")
     assert not [finding for finding in diagnose([str(workspace.file)], deep=True).findings if not finding.ok]

@@ -56,9 +56,9 @@ def test_each_space_embeds_its_part_of_a_row_and_nothing_else(corpus_file: Path,
     file["captions"] = {"ocr": "none", "captioner": "vlm", "summaries": "llm"}
     corpus_file.write_text(yaml.safe_dump(file | {"models": models, "embeddings": {"parts": PARTS}}))
     workspace = open_workspace(str(corpus_file))
-    made = refresh(workspace)
-    assert made.published
-    evidence = read_evidence(workspace.store, str(made.version))
+    result = refresh(workspace)
+    assert result.published
+    evidence = read_evidence(workspace.store, str(result.version))
     expected: dict[str, dict[str, str]] = {space: {} for space in PARTS}
     for row, searched in zip(evidence.to_pylist(), map(searched_text, passages(evidence)), strict=True):
         for space, text in _parts(row, searched).items():

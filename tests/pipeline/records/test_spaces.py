@@ -123,9 +123,9 @@ def _section_files(workspace: Workspace, version: str) -> list[str]:
 
 
 def test_a_space_that_is_declared_is_embedded_built_and_searched(workspace: Workspace) -> None:
-    made = refresh(workspace)
-    assert made.published
-    version = str(made.version)
+    result = refresh(workspace)
+    assert result.published
+    version = str(result.version)
     manifest = read_manifest(workspace.store, version)
     assert manifest is not None
     assert {name: space.model for name, space in manifest.spaces.items()} == {
@@ -138,16 +138,16 @@ def test_a_space_that_is_declared_is_embedded_built_and_searched(workspace: Work
     assert 0 < len(titled) < len(rows)
     assert workspace.index(version).vectors(list(rows), SECTIONS.name).keys() == titled
     assert workspace.index(version).vectors(list(rows), TEXT.name).keys() == rows.keys()
-    assert any(gate.gate == "rows: a vector sections has length 1" for gate in made.gates)
+    assert any(gate.gate == "rows: a vector sections has length 1" for gate in result.gates)
 
     published = PublishedCorpus(workspace)
     try:
         assert [preset.name for preset in published.overview().presets][-2:] == ["all", "section"]
-        found = published.search(Query(QUESTION, preset="section", k=1000)).hits
-        assert {hit.evidence_id for hit in found} == titled, "rows without a vector are never found there"
+        hits = published.search(Query(QUESTION, preset="section", k=1000)).hits
+        assert {hit.evidence_id for hit in hits} == titled, "rows without a vector are never found there"
         embedder = Hashed()
-        near = [float(embedder.embed_query(hit.section_path[-1]) @ embedder.embed_query(QUESTION)) for hit in found]
-        assert [hit.score for hit in found] == pytest.approx(near, abs=1e-4)
+        near = [float(embedder.embed_query(hit.section_path[-1]) @ embedder.embed_query(QUESTION)) for hit in hits]
+        assert [hit.score for hit in hits] == pytest.approx(near, abs=1e-4)
         fused = published.search(Query(QUESTION, preset="all", k=1000)).hits
         assert {hit.evidence_id for hit in fused} == rows.keys()
     finally:
@@ -164,12 +164,12 @@ def test_a_space_that_is_new_costs_its_vectors_alone(published: Workspace, decla
     with pytest.raises(UserError, match="preset section needs vectors sections"):
         old.search(Query(QUESTION, preset="section"))
     old.close()
-    made = refresh(workspace)
-    assert made.published
-    work = read_notes(workspace.store, str(made.version))
-    contents = _sections(workspace).contents(passages(read_evidence(workspace.store, str(made.version))))
-    assert work[Stage.ENRICH].counts["embedded"] == len(contents)
-    assert work[Stage.ENRICH].counts["structured"] == 0
+    result = refresh(workspace)
+    assert result.published
+    notes = read_notes(workspace.store, str(result.version))
+    contents = _sections(workspace).contents(passages(read_evidence(workspace.store, str(result.version))))
+    assert notes[Stage.ENRICH].counts["embedded"] == len(contents)
+    assert notes[Stage.ENRICH].counts["structured"] == 0
 
 
 @pytest.mark.slow
@@ -192,10 +192,10 @@ def test_a_live_version_of_another_revision_is_neither_searched_nor_compared_wit
     assert answer.json()["detail"].startswith(line)
     with pytest.raises(UserError, match=line):
         published.search(Query(QUESTION))
-    made = refresh(workspace)
-    assert made.published
-    assert any(gate.message.startswith(f"{first.version} can't be searched any more") for gate in made.gates)
-    assert published.search(Query(QUESTION)).version == made.version
+    result = refresh(workspace)
+    assert result.published
+    assert any(gate.message.startswith(f"{first.version} can't be searched any more") for gate in result.gates)
+    assert published.search(Query(QUESTION)).version == result.version
     published.close()
 
 

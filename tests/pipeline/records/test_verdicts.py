@@ -51,9 +51,9 @@ def test_a_plan_judges_by_the_present_bounds_and_writes_nothing(published: Works
     names = published.store.names("")
     outcomes = {}
     for bound in ("0", "0.2", "0.9"):
-        made = plan(bounded(published, f"max_row_loss: {bound}"), "run-1")
-        outcomes[bound] = made.outcome
-        assert made.version == refused
+        planned = plan(bounded(published, f"max_row_loss: {bound}"), "run-1")
+        outcomes[bound] = planned.outcome
+        assert planned.version == refused
     assert outcomes == {"0": "refused", "0.2": "refused", "0.9": "ready"}
     assert published.store.names("") == names
     _keep(published, refused, "max_row_loss: 0.9")

@@ -72,9 +72,9 @@ def test_what_an_engine_lost_is_built_again(corpus_file: Path, monkeypatch: pyte
     refused = refresh(workspace)
     assert [gate.gate for gate in refused.gates if not gate.passed] == list(ENGINE_GATES)
     monkeypatch.undo()
-    made = refresh(workspace)
-    assert made.published
-    assert made.version != refused.version
+    result = refresh(workspace)
+    assert result.published
+    assert result.version != refused.version
 
 
 class _Faulty(MemoryIndex):
@@ -122,8 +122,8 @@ def test_a_collection_that_was_brought_forward_wrongly_is_found_out(
 @pytest.fixture(scope="module")
 def nine_refreshed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nine")
-    for place in range(9):
-        write_manual(folder / "pdfs" / f"{place}.pdf", f"{SUBJECTS[place]} device", seed=place)
+    for number in range(9):
+        write_manual(folder / "pdfs" / f"{number}.pdf", f"{SUBJECTS[number]} device", seed=number)
     assert refresh(open_workspace(str(write_corpus(folder)))).published
     return folder
 
@@ -142,10 +142,10 @@ def _change(workspace: Workspace) -> str:
 
 
 def _refreshed(workspace: Workspace) -> str:
-    made = refresh(workspace)
-    assert made.published
-    assert made.version is not None
-    return made.version
+    result = refresh(workspace)
+    assert result.published
+    assert result.version is not None
+    return result.version
 
 
 def _turn_a_bit(file: Path) -> None:

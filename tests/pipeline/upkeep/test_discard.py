@@ -253,9 +253,9 @@ def test_what_a_budget_left_unread_is_read_by_the_next_refresh(
     workspace = _scans(tmp_path, 1)
     first = refresh(workspace)
     assert first.published
-    (left,) = first.failures
-    assert (left.code, left.page, left.step) == (FailureCode.OVER_BUDGET, 1, "recognise")
-    assert "the next refresh continues" in left.message
+    (failure,) = first.failures
+    assert (failure.code, failure.page, failure.step) == (FailureCode.OVER_BUDGET, 1, "recognise")
+    assert "the next refresh continues" in failure.message
     workspace = _scans(tmp_path, budget_then)
     second = refresh(workspace)
     assert (second.published, second.failures) == (True, [])

@@ -206,8 +206,8 @@ def test_its_failures_are_forgotten_too(published: Workspace) -> None:
 
 def test_the_source_that_still_holds_it_is_not_taken_in_unless_asked(published: Workspace) -> None:
     (doc_id,) = forget(published, "winch.pdf", dry_run=False).documents
-    made = plan(published, "look")
-    assert (made.outcome, made.summary.forgotten, made.summary.new) == ("unchanged", 1, 0)
+    planned = plan(published, "look")
+    assert (planned.outcome, planned.summary.forgotten, planned.summary.new) == ("unchanged", 1, 0)
     assert not refresh(published).published
     Path(published.corpus.source, "renamed.pdf").write_bytes(Path(published.corpus.source, "winch.pdf").read_bytes())
     assert plan(published, "look").summary.forgotten == 2, "another name is the same document"

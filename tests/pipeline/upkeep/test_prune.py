@@ -45,10 +45,10 @@ def test_a_document_that_went_away_goes_when_no_kept_version_needs_it(corpus_fil
     assert would.objects["figures"] == would.objects["tagged"] * 2 == 2
     assert list(would.records) == [f"vectors/text/{workspace.spaces[TEXT.name].key}"]
 
-    done = prune(workspace, dry_run=False)
-    assert (done.removed, done.objects, done.records) == (True, would.objects, would.records)
+    pruned = prune(workspace, dry_run=False)
+    assert (pruned.removed, pruned.objects, pruned.records) == (True, would.objects, would.records)
     gone = {name for name in sizes.keys() - set(store.names("")) if not name.startswith("vectors/")}
-    assert done.bytes == would.bytes == sum(sizes[name] for name in gone), "records of a kept cache don't count"
+    assert pruned.bytes == would.bytes == sum(sizes[name] for name in gone), "records of a kept cache don't count"
     assert not [name for name in store.names("") if winch in name]
     assert prune(workspace, dry_run=True).objects == prune(workspace, dry_run=True).records == {}
     published = PublishedCorpus(workspace)
@@ -71,8 +71,8 @@ def test_a_pinned_version_stays_with_all_it_needs(corpus_file: Path) -> None:
         workspace = open_workspace(str(write_corpus(folder, pin)))
         write_manual(folder / "pdfs" / "winch.pdf", f"winch {seed}", seed=seed)
         refresh(workspace)
-    done = prune(workspace, dry_run=False)
-    assert done.objects["documents"] == 1
+    pruned = prune(workspace, dry_run=False)
+    assert pruned.objects["documents"] == 1
     published = PublishedCorpus(workspace)
     hits = published.search(Query("steel winch screws", version=first.version)).hits
     assert page_of(published, hits[0].doc_id, 1, dpi=36, version=first.version).result()

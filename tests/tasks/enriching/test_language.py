@@ -14,7 +14,7 @@ CODE = 'for (int i = 0; i < argc; ++i) { printf("%s\\n", argv[i]); } return EXIT
 
 
 def rows(*texts: str, modality: Modality = Modality.TEXT) -> list[Chunk]:
-    return [Chunk(place, modality, (), (), text, text, ()) for place, text in enumerate(texts)]
+    return [Chunk(number, modality, (), (), text, text, ()) for number, text in enumerate(texts)]
 
 
 @pytest.mark.parametrize(

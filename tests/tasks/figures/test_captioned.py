@@ -14,8 +14,8 @@ def test_a_logo_at_the_foot_of_the_page_belongs_to_no_caption_that_has_a_figure(
 
 def test_the_rule_of_a_running_header_is_no_part_of_the_figure_under_it() -> None:
     figure = BBox(100, 80, 300, 200)
-    found = search([*circles(figure), rule_at(72, 540, 60)], [line_at(100, 210, "Figure 1: The pump")])
-    assert boxes_of(found) == [figure]
+    hits = search([*circles(figure), rule_at(72, 540, 60)], [line_at(100, 210, "Figure 1: The pump")])
+    assert boxes_of(hits) == [figure]
 
 
 def test_running_text_between_a_drawing_and_a_caption_parts_them() -> None:

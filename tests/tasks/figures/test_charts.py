@@ -14,8 +14,8 @@ def test_bars_with_their_values_are_a_picture_without_a_caption() -> None:
 
 def test_vertical_bars_are_a_picture_too() -> None:
     heights = (40, 90, 65, 20)
-    marks = [box_at(150 + 40 * place, 300 - height, 170 + 40 * place, 300) for place, height in enumerate(heights)]
-    lines = [line_at(155 + 40 * place, 290 - height, str(height)) for place, height in enumerate(heights)]
+    marks = [box_at(150 + 40 * number, 300 - height, 170 + 40 * number, 300) for number, height in enumerate(heights)]
+    lines = [line_at(155 + 40 * number, 290 - height, str(height)) for number, height in enumerate(heights)]
     assert len(boxes_of(search(marks, lines))) == 1
 
 

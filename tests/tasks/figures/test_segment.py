@@ -113,8 +113,8 @@ def test_a_box_around_two_charts_or_a_chart_and_words_beside_it_falls_into_its_p
     drawn: list[tuple[int, int, int, int]], parts: list[LayoutRegion], expected: list[tuple[int, ...]]
 ) -> None:
     regions = sorted([_region(100, 200, 700, 600, score=0.8), *parts], key=lambda region: -region.score)
-    found = cut(_png(drawn), regions, lambda *_: None)
-    assert [segment.region.bbox for segment in found] == [BBox(*box) for box in expected]
+    pieces = cut(_png(drawn), regions, lambda *_: None)
+    assert [segment.region.bbox for segment in pieces] == [BBox(*box) for box in expected]
 
 
 def test_what_is_unlikely_or_words_is_no_figure_by_itself() -> None:
@@ -127,9 +127,9 @@ def test_a_slide_is_a_figure_and_keeps_its_text_and_the_background_of_text_is_no
     (scan,) = scanned().placements
     lines = (Line(1, 0, BBox(60, 150, 240, 160), "Sales by region", 10, bold=False),)
     document = replace(scanned(), lines=lines, placements=(replace(scan, role=role),))
-    found = structure(document, {}, {SCAN: [_segment(5, 5, 790, 1195)]})
-    assert len(found.figures) == figures
-    assert [block.text for block in found.blocks if block.kind is not BlockKind.FIGURE] == ["Sales by region"]
+    structured_document = structure(document, {}, {SCAN: [_segment(5, 5, 790, 1195)]})
+    assert len(structured_document.figures) == figures
+    assert [block.text for block in structured_document.blocks if block.kind is not BlockKind.FIGURE] == ["Sales by region"]
 
 
 @pytest.mark.parametrize("box", [(100, 100, 130, 700), (10, 10, 60, 60), (900, 100, 1200, 500)])
@@ -142,8 +142,8 @@ def test_scans_and_pictures_behind_text_are_examined() -> None:
     (scan,) = document.placements
     behind = Placement(2, 1, scan.bbox, "c" * 64, Kind.SCAN, Role.BACKGROUND, "covers the page, which has 99 words")
     unkept = Placement(3, 2, scan.bbox, None, Kind.SCAN, Role.BACKGROUND, "covers the page, which has 99 words")
-    own = Placement(3, 3, BBox(0, 0, 99, 99), "d" * 64, Kind.RASTER, Role.CONTENT, "stands by itself")
-    assert pictures_to_segment((scan, behind, unkept, own)) == [SCAN, "c" * 64]
+    placement = Placement(3, 3, BBox(0, 0, 99, 99), "d" * 64, Kind.RASTER, Role.CONTENT, "stands by itself")
+    assert pictures_to_segment((scan, behind, unkept, placement)) == [SCAN, "c" * 64]
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_a_segment_is_placed_on_the_unrotated_page(rotation: int, bbox: BBox) ->
 
 def test_what_the_parse_found_itself_goes_first() -> None:
     (scan,) = scanned().placements
-    own = Placement(1, 1, BBox(60, 110, 240, 290), "d" * 64, Kind.VECTOR, Role.CONTENT, "has a caption")
-    document = replace(scanned(), placements=(scan, own))
+    placement = Placement(1, 1, BBox(60, 110, 240, 290), "d" * 64, Kind.VECTOR, Role.CONTENT, "has a caption")
+    document = replace(scanned(), placements=(scan, placement))
     assert with_segments(document, {SCAN: [_segment(100, 200, 500, 600)]}).placements == document.placements
 
 
@@ -176,18 +176,18 @@ def test_a_figure_of_a_scan_has_its_caption_its_words_and_its_place_in_the_text(
         RecognisedLine(BBox(100, 620, 400, 650), "Figure 4: The pump from above", 0.9),
         RecognisedLine(BBox(100, 800, 700, 830), "As Figure 4 shows, it has two valves.", 0.9),
     ]
-    found = structure(scanned(), {SCAN: lines}, {SCAN: [_segment(100, 200, 500, 600)]})
-    assert [block.kind for block in found.blocks] == [
+    structured_document = structure(scanned(), {SCAN: lines}, {SCAN: [_segment(100, 200, 500, 600)]})
+    assert [block.kind for block in structured_document.blocks] == [
         BlockKind.TEXT,
         BlockKind.FIGURE,
         BlockKind.CAPTION,
         BlockKind.TEXT,
     ]
-    (figure,) = found.figures
+    (figure,) = structured_document.figures
     assert (figure.caption, figure.inner_text) == ("Figure 4: The pump from above", "Inlet")
-    assert placeholders(found.blocks[1].text) == ["b" * 64]
-    assert found.blocks[3].mentions == ("b" * 64,)
-    assert [place.role for place in found.placements] == [Role.PAGE_SCAN, Role.CONTENT]
+    assert placeholders(structured_document.blocks[1].text) == ["b" * 64]
+    assert structured_document.blocks[3].mentions == ("b" * 64,)
+    assert [placement.role for placement in structured_document.placements] == [Role.PAGE_SCAN, Role.CONTENT]
 
 
 def test_hidden_words_behind_a_figure_of_a_scan_are_its_words_and_a_paragraph_half_in_it_stays_text() -> None:
@@ -195,9 +195,9 @@ def test_hidden_words_behind_a_figure_of_a_scan_are_its_words_and_a_paragraph_ha
         return Line(1, block, BBox(60, top, 240, top + 10), text, 10, bold=False)
 
     lines = (line(0, 150, "Outlet"), line(1, 290, "The pump is stopped"), line(1, 305, "before it is opened."))
-    found = structure(replace(scanned(), lines=lines), {}, {SCAN: [_segment(100, 200, 500, 600)]})
-    assert [figure.inner_text for figure in found.figures] == ["Outlet"]
-    assert [block.text for block in found.blocks if block.kind is BlockKind.TEXT] == [
+    structured_document = structure(replace(scanned(), lines=lines), {}, {SCAN: [_segment(100, 200, 500, 600)]})
+    assert [figure.inner_text for figure in structured_document.figures] == ["Outlet"]
+    assert [block.text for block in structured_document.blocks if block.kind is BlockKind.TEXT] == [
         "The pump is stopped before it is opened."
     ]
 
@@ -209,22 +209,22 @@ def test_a_segment_of_running_text_is_text() -> None:
         )
         for row in range(12)
     ]
-    found = structure(scanned(), {SCAN: lines}, {SCAN: [_segment(100, 190, 500, 610)]})
-    assert [block.kind for block in found.blocks] == [BlockKind.TEXT]
-    assert found.figures == ()
+    structured_document = structure(scanned(), {SCAN: lines}, {SCAN: [_segment(100, 190, 500, 610)]})
+    assert [block.kind for block in structured_document.blocks] == [BlockKind.TEXT]
+    assert structured_document.figures == ()
 
 
 def test_pictures_of_pages_with_text_are_searched_for_tables_but_small_and_drawn_ones() -> None:
     box = BBox(50, 100, 250, 300)
-    own = Placement(1, 1, box, "c" * 64, Kind.RASTER, Role.CONTENT, "large")
+    placement = Placement(1, 1, box, "c" * 64, Kind.RASTER, Role.CONTENT, "large")
     others = (
-        replace(own, figure_id="d" * 64, bbox=BBox(50, 100, 250, 140)),
-        replace(own, figure_id="e" * 64, kind=Kind.VECTOR),
-        replace(own, figure_id="f" * 64, role=Role.DECORATIVE),
-        replace(own, figure_id=None),
-        replace(own, figure_id=SCAN),
+        replace(placement, figure_id="d" * 64, bbox=BBox(50, 100, 250, 140)),
+        replace(placement, figure_id="e" * 64, kind=Kind.VECTOR),
+        replace(placement, figure_id="f" * 64, role=Role.DECORATIVE),
+        replace(placement, figure_id=None),
+        replace(placement, figure_id=SCAN),
     )
-    assert pictures_with_tables((*scanned().placements, own, *others)) == ["c" * 64]
+    assert pictures_with_tables((*scanned().placements, placement, *others)) == ["c" * 64]
 
 
 def test_a_picture_shows_a_table_where_the_model_is_sure_and_sees_no_figure_and_most_is_white() -> None:

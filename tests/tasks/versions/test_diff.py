@@ -69,38 +69,43 @@ FIGURES = [
 
 
 def test_what_became_of_documents_figures_and_questions() -> None:
-    found = diff(BASE, NEW, FIGURES)
-    documents = found.documents
+    difference = diff(BASE, NEW, FIGURES)
+    documents = difference.documents
     assert (documents.added, documents.changed, documents.removed) == (["e.pdf"], ["a.pdf"], ["d.pdf"])
     assert (documents.lost, documents.recovered) == (["b.pdf"], ["c.pdf"])
     new = [_row("a.pdf", "A"), _row("bad.pdf", "X", Status.QUARANTINED), _row("c.pdf", "C", Status.QUARANTINED)]
     quarantined = diff(BASE, replace(NEW, sources=new), ())
     assert quarantined.documents.quarantined == ["bad.pdf", "c.pdf"]
     assert "## Documents in quarantine: 2\n\n- bad.pdf\n- c.pdf\n" in release_note(quarantined)
-    assert found.figures_gained == [THIRD], "at its first place"
-    assert [figure.figure_id for figure in found.figures_lost] == ["1"]
-    assert (found.questions.asked, found.questions.won, found.questions.lost) == (2, ["q2"], ["q1"])
+    assert difference.figures_gained == [THIRD], "at its first place"
+    assert [figure.figure_id for figure in difference.figures_lost] == ["1"]
+    assert (difference.questions.asked, difference.questions.won, difference.questions.lost) == (2, ["q2"], ["q1"])
 
 
 def test_figures_of_both_versions_stand_side_by_side() -> None:
-    found = diff(BASE, NEW, FIGURES)
-    assert found.metrics["recall_at_10"] == NumberChange(before=0.5, now=0.75)
-    assert found.counts["documents"] == NumberChange(before=2, now=3)
-    assert found.work == {"parsed": NumberChange(before=2, now=1), "seconds": NumberChange(before=3.5, now=3.5)}
-    assert found.settings == {"model text": ["minilm a", "minilm b"], "chunks.tokens": [220, 64]}
+    difference = diff(BASE, NEW, FIGURES)
+    assert difference.metrics["recall_at_10"] == NumberChange(before=0.5, now=0.75)
+    assert difference.counts["documents"] == NumberChange(before=2, now=3)
+    assert difference.work == {"parsed": NumberChange(before=2, now=1), "seconds": NumberChange(before=3.5, now=3.5)}
+    assert difference.settings == {"model text": ["minilm a", "minilm b"], "chunks.tokens": [220, 64]}
 
 
 def test_nothing_changed_between_a_version_and_itself() -> None:
-    found = diff(BASE, BASE, [(had, had) for had, _ in FIGURES])
-    assert not any(found.documents.model_dump(exclude={"quarantined"}).values())
-    assert (found.figures_gained, found.figures_lost, found.questions.won, found.settings) == ([], [], [], {})
+    difference = diff(BASE, BASE, [(had, had) for had, _ in FIGURES])
+    assert not any(difference.documents.model_dump(exclude={"quarantined"}).values())
+    assert (difference.figures_gained, difference.figures_lost, difference.questions.won, difference.settings) == (
+        [],
+        [],
+        [],
+        {},
+    )
 
 
 def test_the_first_version_is_all_new() -> None:
-    found = diff(None, NEW, [])
-    assert (found.base, found.documents.added) == (None, ["a.pdf", "b.pdf", "c.pdf", "e.pdf"])
-    assert found.metrics["recall_at_10"] == NumberChange(before=None, now=0.75)
-    assert "The first version." in release_note(found)
+    difference = diff(None, NEW, [])
+    assert (difference.base, difference.documents.added) == (None, ["a.pdf", "b.pdf", "c.pdf", "e.pdf"])
+    assert difference.metrics["recall_at_10"] == NumberChange(before=None, now=0.75)
+    assert "The first version." in release_note(difference)
 
 
 def test_the_note_says_it_for_people() -> None:
@@ -122,8 +127,8 @@ def test_long_lists_are_cut_and_say_so() -> None:
 
 def test_of_very_many_figures_the_first_are_named_and_the_others_counted() -> None:
     many = _figures(*(_figure(f"{n:06}", page=FIGURES_NAMED + 5 - n) for n in range(FIGURES_NAMED + 5)))
-    found = diff(BASE, NEW, [(many.slice(0, 7), many.slice(0, 0)), (many.slice(7), many.slice(0, 0))])
-    assert [figure.page for figure in found.figures_lost] == list(range(1, FIGURES_NAMED + 1))
-    assert (found.more_figures_lost, found.more_figures_gained) == (5, 0)
-    assert f"## Figures lost: {FIGURES_NAMED + 5}\n" in release_note(found)
-    assert f"- … and {FIGURES_NAMED + 5 - 20} more\n" in release_note(found)
+    difference = diff(BASE, NEW, [(many.slice(0, 7), many.slice(0, 0)), (many.slice(7), many.slice(0, 0))])
+    assert [figure.page for figure in difference.figures_lost] == list(range(1, FIGURES_NAMED + 1))
+    assert (difference.more_figures_lost, difference.more_figures_gained) == (5, 0)
+    assert f"## Figures lost: {FIGURES_NAMED + 5}\n" in release_note(difference)
+    assert f"- … and {FIGURES_NAMED + 5 - 20} more\n" in release_note(difference)

@@ -68,26 +68,26 @@ def test_a_model_describes_every_figure_once_and_nothing_else_is_done_again(
     workspace = corpus(price={"input": 2.0, "output": 8.0})
     expected = plan(workspace, "test").summary.captions["vlm"]
     assert (expected.items, expected.estimated, expected.affordable) == (4, 0, 4)
-    made = refresh(workspace)
-    assert made.published
-    figures = _figures(workspace, made)
+    result = refresh(workspace)
+    assert result.published
+    figures = _figures(workspace, result)
     assert len(figures) == len(endpoint.calls) == 4
     for caption, row in figures.items():
         assert f"taken for {caption}," in row["description"]
         assert row["text"].splitlines()[:2] == [caption, row["description"]]
         assert (row["described_by"], row["flags"]) == ("vlm", [])
     assert all("Section: " in prompt and "has" in prompt for prompt in endpoint.prompts)
-    notes = _notes(workspace, made)
+    notes = _notes(workspace, result)
     assert (notes[Stage.PARSE].counts["parsed"], notes[Stage.ENRICH].counts["structured"]) == (0, 0)
     assert notes[Stage.ENRICH].counts["embedded"] == notes[Stage.ENRICH].counts["described"] == 4
-    manifest = read_manifest(workspace.store, str(made.version))
+    manifest = read_manifest(workspace.store, str(result.version))
     assert manifest is not None
     spent = manifest.spent["vlm"]
     assert (spent.calls, spent.input_tokens > 400, spent.output_tokens > 40) == (4, True, True)
     assert spent.money == pytest.approx((2 * spent.input_tokens + 8 * spent.output_tokens) / 1e6)
     assert read_spent(workspace.store) == spent
     again = refresh(open_workspace(str(workspace.file)))
-    assert (again.version, len(endpoint.calls)) == (made.version, 4)
+    assert (again.version, len(endpoint.calls)) == (result.version, 4)
 
 
 def test_an_answer_is_kept_while_the_model_is_at_the_next(corpus: Corpus, endpoint: EndpointServer) -> None:
@@ -113,11 +113,11 @@ def test_another_prompt_asks_again_and_structures_nothing(corpus: Corpus, endpoi
     prompt = Path(corpus().file).parent / "ours.md"
     prompt.write_text("Say what the picture shows.\nCaption: $caption\n")
     workspace = corpus(prompt="ours.md")
-    made = refresh(workspace)
-    assert made.published
+    result = refresh(workspace)
+    assert result.published
     assert len(endpoint.calls) == 8
     assert endpoint.prompts[-1].startswith("Say what the picture shows.")
-    enriched = _notes(workspace, made)[Stage.ENRICH].counts
+    enriched = _notes(workspace, result)[Stage.ENRICH].counts
     assert (enriched["structured"], enriched["described"], enriched["embedded"]) == (0, 4, 0)  # the same words
 
 
@@ -127,30 +127,30 @@ def test_one_that_fails_falls_back_and_the_others_keep_their_own(corpus: Corpus,
 
     endpoint.replies = refusing
     workspace = corpus()
-    made = refresh(workspace)
-    assert made.published
-    for caption, row in _figures(workspace, made).items():
+    result = refresh(workspace)
+    assert result.published
+    for caption, row in _figures(workspace, result).items():
         if caption.startswith("Figure 1: The water pump"):
             assert (row["description"], row["described_by"], row["flags"]) == (None, "context", ["failed"])
         else:
             assert f"taken for {caption}," in row["description"]
-    assert refresh(workspace).version == made.version
+    assert refresh(workspace).version == result.version
     assert len(endpoint.calls) == 4  # what a model can't describe is not asked, and paid for, again
 
 
 def test_what_a_budget_leaves_is_described_by_the_next_refresh(corpus: Corpus, endpoint: EndpointServer) -> None:
     workspace = corpus(budget={"calls": 3})
     assert plan(workspace, "test").summary.captions["vlm"].affordable == 3
-    made = refresh(workspace)
-    assert made.published
-    flags = [row["flags"] for row in _figures(workspace, made).values()]
+    result = refresh(workspace)
+    assert result.published
+    flags = [row["flags"] for row in _figures(workspace, result).values()]
     assert sorted(flags) == [[], [], [], ["not_described"]]
-    assert [failure.code for failure in made.failures] == ["over_budget"]
-    rest = plan(workspace, "test")
-    assert (rest.outcome, rest.summary.captions["vlm"].items) == ("build", 1)
+    assert [failure.code for failure in result.failures] == ["over_budget"]
+    planned = plan(workspace, "test")
+    assert (planned.outcome, planned.summary.captions["vlm"].items) == ("build", 1)
     full = refresh(workspace)
     assert full.published
-    assert full.version != made.version
+    assert full.version != result.version
     assert not full.failures
     assert {row["described_by"] for row in _figures(workspace, full).values()} == {"vlm"}
     assert len(endpoint.calls) == 4
@@ -159,12 +159,12 @@ def test_what_a_budget_leaves_is_described_by_the_next_refresh(corpus: Corpus, e
 
 def test_what_the_corpus_may_spend_in_all_ends_it(corpus: Corpus, endpoint: EndpointServer) -> None:
     workspace = corpus(budget={"calls": 3, "corpus": {"calls": 2}})
-    made = refresh(workspace)
+    result = refresh(workspace)
     assert len(endpoint.calls) == 2
     assert (
-        refresh(workspace).version == made.version
+        refresh(workspace).version == result.version
     )  # there is nothing left to spend: that isn't a reason for a new version
-    assert refresh(corpus(budget={"corpus": {"calls": 4}})).version != made.version
+    assert refresh(corpus(budget={"corpus": {"calls": 4}})).version != result.version
     assert len(endpoint.calls) == 4
 
 
@@ -180,11 +180,11 @@ def test_tokens_and_money_end_a_refresh_before_they_are_spent(corpus: Corpus, en
 def test_a_dead_endpoint_costs_descriptions_and_no_version(corpus: Corpus, endpoint: EndpointServer) -> None:
     endpoint.replies = lambda _call: status(500)
     workspace = corpus()
-    made = refresh(workspace)
-    assert made.published
-    assert {row["described_by"] for row in _figures(workspace, made).values()} == {"context"}
-    assert {failure.code for failure in made.failures} == {"model_unreachable"}
-    assert {failure.source for failure in made.failures} == {"pump.pdf", "winch.pdf"}
+    result = refresh(workspace)
+    assert result.published
+    assert {row["described_by"] for row in _figures(workspace, result).values()} == {"context"}
+    assert {failure.code for failure in result.failures} == {"model_unreachable"}
+    assert {failure.source for failure in result.failures} == {"pump.pdf", "winch.pdf"}
     endpoint.replies = _by_its_caption
     full = refresh(workspace)
     assert full.published
@@ -200,26 +200,26 @@ def test_a_key_that_is_refused_ends_the_refresh_with_its_setting(corpus: Corpus,
 
 def test_documents_have_the_captioner_of_their_source(corpus: Corpus, endpoint: EndpointServer) -> None:
     workspace = corpus({"captioner": "context", "by_source": {"w*.pdf": "vlm"}})
-    made = refresh(workspace)
-    for caption, row in _figures(workspace, made).items():
+    result = refresh(workspace)
+    for caption, row in _figures(workspace, result).items():
         assert row["described_by"] == ("vlm" if "winch" in caption else "context")
     assert len(endpoint.calls) == 2
 
 
 def test_a_captioner_of_words_isnt_asked_where_there_are_none(corpus: Corpus, endpoint: EndpointServer) -> None:
     workspace = corpus(kind="llm")
-    made = refresh(workspace)
-    assert made.published
+    result = refresh(workspace)
+    assert result.published
     assert not endpoint.calls
-    assert {tuple(row["flags"]) for row in _figures(workspace, made).values()} == {("no_text",)}
+    assert {tuple(row["flags"]) for row in _figures(workspace, result).values()} == {("no_text",)}
 
 
 def test_a_reply_can_forge_no_figure(corpus: Corpus, endpoint: EndpointServer) -> None:
     endpoint.replies = lambda call: f"{_by_its_caption(call)} It stands at <image:12345678.png> in the text."
     workspace = corpus()
-    made = refresh(workspace)
-    assert made.published
-    assert all("<image:" not in row["text"] for row in _figures(workspace, made).values())
+    result = refresh(workspace)
+    assert result.published
+    assert all("<image:" not in row["text"] for row in _figures(workspace, result).values())
 
 
 def test_the_same_picture_in_two_documents_is_described_once(
@@ -228,10 +228,10 @@ def test_the_same_picture_in_two_documents_is_described_once(
     workspace = corpus()
     refresh(workspace)
     write_manual(tmp_path / "pdfs" / "second.pdf", "second pump", seed=1)
-    made = refresh(workspace)
-    assert made.published
+    result = refresh(workspace)
+    assert result.published
     assert len(endpoint.calls) == 4
-    rows = _figures(workspace, made)
+    rows = _figures(workspace, result)
     assert len(rows) == 6
     assert len({row["description"] for row in rows.values()}) == 4
 
@@ -252,9 +252,9 @@ def test_what_was_paid_for_outlives_the_version_and_goes_when_nobody_wants_it(
     context = corpus({"captioner": "context"})
     for _ in range(2):
         pointer = read_pointer(context.store)
-        made = refresh(context)
+        result = refresh(context)
         assert pointer is not None
-        assert made.published
+        assert result.published
         (tmp_path / "pdfs" / "winch.pdf").write_bytes((tmp_path / "pdfs" / "pump.pdf").read_bytes())
     # As long as a version may be gone back to that was made of them, they stay.
     assert context.store.names("captions")
@@ -262,8 +262,8 @@ def test_what_was_paid_for_outlives_the_version_and_goes_when_nobody_wants_it(
 
 @pytest.mark.slow
 def test_a_persons_words_win_whatever_a_model_says(corpus: Corpus, endpoint: EndpointServer, tmp_path: Path) -> None:
-    made = refresh(corpus())
-    rows = _figures(corpus(), made)
+    result = refresh(corpus())
+    rows = _figures(corpus(), result)
     (caption, row), *_ = rows.items()
     ours = "The inlet, with the blue handle that turns a quarter."
     (tmp_path / "corpora" / "words.yaml").write_text(f"{row['figure_id'][:12]}: {ours}\n")

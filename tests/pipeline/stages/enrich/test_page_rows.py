@@ -85,14 +85,14 @@ def test_pages_are_rows_with_their_words_and_their_picture_and_nothing_is_done_a
         return names(self, prefix)
 
     monkeypatch.setattr(type(workspace.store), "names", counted)
-    made = refresh(workspace)
-    assert made.published
+    result = refresh(workspace)
+    assert result.published
     opened = [name for name in listed if name.startswith("drawn/")]
     assert len(opened) == 5, "once by draw, embed, assemble (rows, failures) and check, not once a document"
-    notes = read_notes(workspace.store, str(made.version))
+    notes = read_notes(workspace.store, str(result.version))
     counts = notes[Stage.ENRICH].counts
     assert (notes[Stage.PARSE].counts["parsed"], counts["structured"], counts["drawn"]) == (0, 0, 4)
-    rows = _rows(workspace, made)
+    rows = _rows(workspace, result)
     assert sorted((row["sources"][0], row["page"]) for row in rows) == [
         ("pump.pdf", 1),
         ("pump.pdf", 2),
@@ -112,7 +112,7 @@ def test_pages_are_rows_with_their_words_and_their_picture_and_nothing_is_done_a
         assert pixels.shape == (1287, 910, 3)
         assert figure_id(910, 1287, pixels.tobytes()) == row["figure_id"]
     again = refresh(open_workspace(str(workspace.file)))
-    assert again.version == made.version
+    assert again.version == result.version
 
 
 @pytest.mark.slow
@@ -120,10 +120,10 @@ def test_a_search_in_words_leaves_them_out_unless_it_asks_for_them(corpus: Corpu
     clip = {"model": str(write_clip(tmp_path / "clip")), "revision": "1"}
     late = {"model": str(write_colqwen2(tmp_path / "late")), "revision": "1"}
     workspace = corpus("context", image=clip, unified="mean", late=late)
-    made = refresh(workspace)
-    assert made.published
-    version = str(made.version)
-    pages = {row["evidence_id"]: row for row in _rows(workspace, made)}
+    result = refresh(workspace)
+    assert result.published
+    version = str(result.version)
+    pages = {row["evidence_id"]: row for row in _rows(workspace, result)}
     published = PublishedCorpus(workspace)
     try:
         assert Modality.PAGE in published.overview().modalities
@@ -136,7 +136,7 @@ def test_a_search_in_words_leaves_them_out_unless_it_asks_for_them(corpus: Corpu
             assert {hit.evidence_id for hit in asked} <= pages.keys()
         for mode in ("image", "unified", "late"):
             found = {hit.evidence_id for hit in published.search(Query("a sheet of paper", preset=mode, k=50)).hits}
-            assert found == pages.keys() | {row["evidence_id"] for row in _rows(workspace, made, "figure")}
+            assert found == pages.keys() | {row["evidence_id"] for row in _rows(workspace, result, "figure")}
         best = published.search(Query("what the steel winch takes", k=1, filters=PAGES)).hits[0]
         assert best.source == "winch.pdf"
         assert figure_of(published, str(best.figure_id)) == workspace.store.get(
@@ -156,16 +156,16 @@ def test_a_model_describes_each_page_by_its_picture(corpus: Corpus, endpoint: En
     workspace = corpus("vlm")
     expected = plan(workspace, "test").summary.captions["vlm (pages)"]
     assert (expected.subject, expected.items, expected.estimated) == ("page", 4, 4)
-    made = refresh(workspace)
-    assert made.published
-    rows = _rows(workspace, made)
+    result = refresh(workspace)
+    assert result.published
+    rows = _rows(workspace, result)
     assert len(endpoint.calls) == len(rows) == 4
     for row in rows:
         assert row["described_by"] == "vlm"
         assert f"The sheet explains {row['section_path'][0]} to apprentices." in row["description"]
         assert row["text"] == row["tagged_text"] == row["description"]
         assert set(row["flags"]) <= {"numbers_missing"}
-    manifest = read_manifest(workspace.store, str(made.version))
+    manifest = read_manifest(workspace.store, str(result.version))
     assert manifest is not None
     assert manifest.spent["vlm (pages)"].calls == 4
     assert manifest.captioners["vlm (pages)"].subject == "page"
@@ -176,7 +176,7 @@ def test_a_model_describes_each_page_by_its_picture(corpus: Corpus, endpoint: En
         assert best.figure_id in {row["figure_id"] for row in rows}
     finally:
         published.close()
-    assert refresh(open_workspace(str(workspace.file))).version == made.version
+    assert refresh(open_workspace(str(workspace.file))).version == result.version
     assert len(endpoint.calls) == 4
 
 
@@ -185,9 +185,9 @@ def test_what_is_refused_or_left_by_the_budget_says_its_own_words(corpus: Corpus
         "I'm sorry, but I can't help with that page." if "part 1" in call.prompt else _by_its_section(call)
     )
     workspace = corpus("vlm", budget={"calls": 3})
-    made = refresh(workspace)
-    assert made.published
-    rows = _rows(workspace, made)
+    result = refresh(workspace)
+    assert result.published
+    rows = _rows(workspace, result)
     flags = sorted(flag for row in rows for flag in row["flags"] if flag in ("refusal", "not_described"))
     assert flags.count("not_described") == 1
     assert "refusal" in flags
@@ -195,7 +195,7 @@ def test_what_is_refused_or_left_by_the_budget_says_its_own_words(corpus: Corpus
         if row["described_by"] == "context":
             assert row["description"] is None
             assert "takes" in row["text"]
-    assert [failure.message.partition(":")[0] for failure in made.failures] == ["a page has no description yet"]
+    assert [failure.message.partition(":")[0] for failure in result.failures] == ["a page has no description yet"]
     full = refresh(open_workspace(str(corpus("vlm").file)))
     assert full.published
     assert len(endpoint.calls) == 4
@@ -209,9 +209,9 @@ def test_a_blank_page_has_no_row_and_one_of_lines_alone_has(corpus: Corpus, tmp_
     document.new_page().insert_image((100, 100, 220, 180), stream=picture(9))
     document.save(tmp_path / "pdfs" / "blank.pdf", no_new_id=True)
     workspace = corpus("context")
-    made = refresh(workspace)
-    assert made.published
-    rows = {row["page"]: row for row in _rows(workspace, made) if row["sources"] == ["blank.pdf"]}
+    result = refresh(workspace)
+    assert result.published
+    rows = {row["page"]: row for row in _rows(workspace, result) if row["sources"] == ["blank.pdf"]}
     assert rows.keys() == {1, 3}
     assert rows[3]["text"] == "Page without words"
 
@@ -224,13 +224,13 @@ def test_a_page_that_cannot_be_drawn_is_a_failure_of_its_document(
     document.new_page().insert_text((72, 100), "The crane lifts two tons.")
     document.save(tmp_path / "pdfs" / "poster.pdf", no_new_id=True)
     workspace = corpus("context")
-    made = refresh(workspace)
-    assert made.published
-    assert [(failure.source, failure.page, failure.code) for failure in made.failures] == [
+    result = refresh(workspace)
+    assert result.published
+    assert [(failure.source, failure.page, failure.code) for failure in result.failures] == [
         ("poster.pdf", 1, "page_too_large")
     ]
-    assert [row["page"] for row in _rows(workspace, made) if row["sources"] == ["poster.pdf"]] == [2]
-    assert any("poster shows" in row["text"] for row in _rows(workspace, made, "text"))
+    assert [row["page"] for row in _rows(workspace, result) if row["sources"] == ["poster.pdf"]] == [2]
+    assert any("poster shows" in row["text"] for row in _rows(workspace, result, "text"))
     (tmp_path / "pdfs" / "winch.pdf").unlink()
     assert [failure.source for failure in refresh(workspace).failures] == ["poster.pdf"]  # as long as it stands there
 
@@ -238,9 +238,9 @@ def test_a_page_that_cannot_be_drawn_is_a_failure_of_its_document(
 @pytest.mark.slow
 def test_their_pictures_are_kept_and_made_again(corpus: Corpus) -> None:
     workspace = corpus("context")
-    made = refresh(workspace)
+    result = refresh(workspace)
     prune(workspace, dry_run=False)
-    names = sorted(figure_file(row["figure_id"]) for row in _rows(workspace, made))
+    names = sorted(figure_file(row["figure_id"]) for row in _rows(workspace, result))
     assert all(workspace.store.exists(name) for name in names)
     assert workspace.store.folders("drawn") == [workspace.keys.drawn]
     (Path(workspace.store.root) / names[0]).unlink()
@@ -248,7 +248,7 @@ def test_their_pictures_are_kept_and_made_again(corpus: Corpus) -> None:
     mended = refresh(open_workspace(str(workspace.file)))
     assert mended.published
     assert workspace.store.exists(names[0])
-    assert [row["figure_id"] for row in _rows(workspace, mended)] == [row["figure_id"] for row in _rows(workspace, made)]
+    assert [row["figure_id"] for row in _rows(workspace, mended)] == [row["figure_id"] for row in _rows(workspace, result)]
 
 
 @pytest.mark.slow

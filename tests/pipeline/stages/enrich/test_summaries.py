@@ -61,11 +61,11 @@ def test_words_of_a_summary_alone_find_the_row_and_return_the_original(
     originals = {row["evidence_id"]: row for row in before if row["modality"] == "text"}
     write_long_table(tmp_path / "pdfs" / "torques.pdf")
     workspace = corpus()
-    made = refresh(workspace)
-    assert made.published
-    notes = read_notes(workspace.store, str(made.version))
+    result = refresh(workspace)
+    assert result.published
+    notes = read_notes(workspace.store, str(result.version))
     assert (notes[Stage.PARSE].counts["parsed"], notes[Stage.ENRICH].counts["structured"]) == (1, 1)
-    rows = {row["evidence_id"]: row for row in _texts(workspace, made)}
+    rows = {row["evidence_id"]: row for row in _texts(workspace, result)}
     assert {row["modality"] for row in rows.values()} == {"text", "table"}
     assert len(endpoint.calls) == len({row["text"] for row in rows.values() if row["text"]})
     for row in rows.values():
@@ -81,8 +81,8 @@ def test_words_of_a_summary_alone_find_the_row_and_return_the_original(
             assert hit.source == "winch.pdf"
             assert "apprentices" not in hit.text
             assert (hit.text, hit.tagged_text) == (rows[hit.evidence_id]["text"], rows[hit.evidence_id]["tagged_text"])
-        found = published_now.search(Query("apprentices", preset="bm25", k=50)).hits
-        assert {hit.evidence_id for hit in found} == rows.keys()
+        hits = published_now.search(Query("apprentices", preset="bm25", k=50)).hits
+        assert {hit.evidence_id for hit in hits} == rows.keys()
         table = next(
             hit for hit in published_now.search(Query("torques for apprentices", k=20)).hits if hit.modality == "table"
         )
@@ -93,16 +93,16 @@ def test_words_of_a_summary_alone_find_the_row_and_return_the_original(
         assert not exact  # what is searched is the summary, not the original
     finally:
         published_now.close()
-    assert refresh(open_workspace(str(workspace.file))).version == made.version
+    assert refresh(open_workspace(str(workspace.file))).version == result.version
     assert len(endpoint.calls) == len({row["text"] for row in rows.values() if row["text"]})
 
 
 def test_the_plan_counts_texts_and_the_manifest_what_they_cost(corpus: Corpus, endpoint: EndpointServer) -> None:
     workspace = corpus()
     expected = plan(workspace, "test").summary.captions["llm (texts)"]
-    made = refresh(workspace)
+    result = refresh(workspace)
     assert (expected.subject, expected.items, expected.estimated) == ("text", len(endpoint.calls), 0)
-    manifest = read_manifest(workspace.store, str(made.version))
+    manifest = read_manifest(workspace.store, str(result.version))
     assert manifest is not None
     assert manifest.spent["llm (texts)"].calls == len(endpoint.calls)
     assert prune(workspace, dry_run=False).records == {}
@@ -114,10 +114,10 @@ def test_one_text_in_two_documents_is_summarised_once(corpus: Corpus, endpoint: 
     pump = tmp_path / "pdfs" / "pump.pdf"
     (tmp_path / "pdfs" / "copy.pdf").write_bytes(pump.read_bytes() + b"\n% another file of the same words\n")
     workspace = corpus()
-    made = refresh(workspace)
-    assert made.published
+    result = refresh(workspace)
+    assert result.published
     assert len(endpoint.calls) == asked
-    assert all(row["described_by"] == "llm" for row in _texts(workspace, made))
+    assert all(row["described_by"] == "llm" for row in _texts(workspace, result))
 
 
 def test_a_text_without_a_summary_is_searched_as_it_is(corpus: Corpus, endpoint: EndpointServer) -> None:
@@ -128,9 +128,9 @@ def test_a_text_without_a_summary_is_searched_as_it_is(corpus: Corpus, endpoint:
 
     endpoint.replies = failing
     workspace = corpus(budget={"calls": 100})
-    made = refresh(workspace)
-    assert made.published
-    for row in _texts(workspace, made):
+    result = refresh(workspace)
+    assert result.published
+    for row in _texts(workspace, result):
         if row["sources"] == ["winch.pdf"]:
             assert (row["description"], row["described_by"], row["flags"]) == (None, "context", ["refusal"])
         elif "takes 11 bar" in row["text"]:
@@ -145,12 +145,14 @@ def test_a_text_without_a_summary_is_searched_as_it_is(corpus: Corpus, endpoint:
 
 
 def test_what_the_budget_leaves_is_summarised_by_the_next_refresh(corpus: Corpus, endpoint: EndpointServer) -> None:
-    made = refresh(corpus(budget={"calls": 1}))
+    result = refresh(corpus(budget={"calls": 1}))
     workspace = corpus()
     assert len(endpoint.calls) == 1
-    assert [row["flags"] for row in _texts(workspace, made)].count(["not_described"]) == len(_texts(workspace, made)) - 1
+    assert [row["flags"] for row in _texts(workspace, result)].count(["not_described"]) == len(
+        _texts(workspace, result)
+    ) - 1
     assert all(
-        "texts have no description yet" in failure.message or "a text has" in failure.message for failure in made.failures
+        "texts have no description yet" in failure.message or "a text has" in failure.message for failure in result.failures
     )
     full = refresh(workspace)
     assert full.published

@@ -109,6 +109,7 @@ def _opened(workspace: "Workspace") -> Any:
         sources={row.doc_id: [row.source] for row in ledger},
         pages={row.doc_id: row.pages for row in ledger},
         tagged=None,
+        converted={},
     )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def parse(
-    file: Annotated[Path, typer.Argument(help="A PDF.")],
+    file: Annotated[Path, typer.Argument(help="A PDF, or a document in another format.")],
     folder: Annotated[Path | None, typer.Option("--out", help="Write its figures and the text of its pages there.")] = None,
     view: Annotated[
         bool, typer.Option("--view", help="Draw its pages there too, with index.html, to inspect what was found.")
@@ -41,10 +41,11 @@ def parse(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Parse a single PDF and show the result."""
-    from pipeline.inspection.inspect import inspect
+    """Parse a single document and show the result."""
+    from pipeline.inspection.inspect import CONVERTED, inspect
     from pipeline.records.tagged_copies import write_tagged
     from schemas.corpus.models import CaptionOptions
+    from schemas.formats import Format, format_of
     from schemas.models import NONE
 
     if folder is None and (view or tagged_pdf):
@@ -53,7 +54,8 @@ def parse(
         captions = CaptionOptions() if ocr else CaptionOptions(ocr=NONE)
         document = inspect(file, out=folder, view=view, captions=captions, report=report)
     if tagged_pdf and folder is not None and document.pages:
-        write_tagged(file, document, folder / "tagged.pdf")
+        pdf = file if format_of(file.name) is Format.PDF else folder / CONVERTED
+        write_tagged(pdf, document, folder / "tagged.pdf")
     if as_json:
         print_json(document)
     else:

@@ -85,12 +85,19 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
 
 
 def _forgotten_note(forgotten: int) -> str:
-    return f"{forgotten} of the source's PDFs are left out: their documents were forgotten"
+    return f"{forgotten} of the source's files are left out: their documents were forgotten"
 
 
-def refresh(corpus: CorpusArgument, as_json: Json = False) -> None:
+def refresh(
+    corpus: CorpusArgument,
+    reconvert: Annotated[
+        bool,
+        typer.Option("--reconvert", help="Convert again what another release of LibreOffice, or the like, made into PDFs."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Bring a corpus up to date: plan, parse, enrich, assemble, check, build, evaluate, publish."""
-    _refresh(corpus, as_json=as_json, options={})
+    _refresh(corpus, as_json=as_json, options={"reconvert": reconvert})
 
 
 def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> None:

@@ -14,10 +14,10 @@ from backends.stores.object_store import open_store
 from lab.paginate import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter, Paginated, paginate, unique_texts
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.export import manifest_of
+from pipeline.records.converted import pdf_of, read_converted
 from pipeline.records.ledger import read_ledger
 from schemas.corpus import ParseOptions
 from schemas.errors import UserError
-from schemas.ids import document_file
 from schemas.stages import Report, silent
 from schemas.versions import Manifest, Status
 from workers.child_processes import Done, run_all
@@ -106,9 +106,10 @@ def _documents(
     """Yield the number of pages and the rows of each source of a version, by name."""
     store = workspace.store
     ledger = [row for row in read_ledger(store, manifest.version) if row.status is Status.INDEXED]
-    doc_ids = sorted({row.doc_id for row in ledger})
+    converted = read_converted(store, manifest.version)
+    names = sorted({pdf_of(row.doc_id, converted) for row in ledger})
     subjects = _read_subjects(
-        doc_ids, store_address=store.root, limits=workspace.corpus.parse, passwords=workspace.passwords()
+        names, store_address=store.root, limits=workspace.corpus.parse, passwords=workspace.passwords()
     )
     index = 0
     for number, row in enumerate(sorted(ledger, key=lambda row: row.source), 1):
@@ -116,7 +117,7 @@ def _documents(
         paginated = paginate(
             document,
             source=row.source,
-            subject=subjects[row.doc_id],
+            subject=subjects[pdf_of(row.doc_id, converted)],
             load=lambda figure: store.get(f"figures/{figure.figure_id}.{figure.ext}"),
             images=images,
             first_index=index,
@@ -127,16 +128,16 @@ def _documents(
 
 
 def _read_subjects(
-    doc_ids: Sequence[str], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
+    names: Sequence[str], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
 ) -> dict[str, str]:
-    """Return the subject of each PDF's metadata, by document id; "" if it has none or can't be opened."""
-    tasks = [(doc_id, store_address, passwords) for doc_id in doc_ids]
+    """Return the subject of each stored PDF's metadata, by name; "" if it has none or can't be opened."""
+    tasks = [(name, store_address, passwords) for name in names]
     with contextlib.closing(run_all(_subject, tasks, limits)) as outcomes:
-        return {doc_id: last.result if isinstance(last, Done) else "" for (doc_id, *_), last in outcomes}
+        return {name: last.result if isinstance(last, Done) else "" for (name, *_), last in outcomes}
 
 
 def _subject(task: tuple[str, str, Sequence[str]], _opened: Callable[[int], None]) -> str:
-    doc_id, store_address, passwords = task
-    data = open_store(store_address).get(document_file(doc_id))
+    name, store_address, passwords = task
+    data = open_store(store_address).get(name)
     isolate()
     return " ".join(open_document(data, passwords).subject.split())

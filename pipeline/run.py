@@ -53,7 +53,7 @@ from pipeline.stages.build import build
 from pipeline.stages.check import check
 from pipeline.stages.enrich.stage import enrich
 from pipeline.stages.evaluate import evaluate
-from pipeline.upkeep.discard import discard, discard_lost_versions, is_live_damaged
+from pipeline.upkeep.discard import convert_again, discard, discard_lost_versions, is_live_damaged
 from pipeline.upkeep.forget import finish_forgetting
 from pipeline.upkeep.prune import sweep
 from schemas.errors import ContractError, DamagedError, TransientError, UserError
@@ -164,6 +164,8 @@ class RefreshRun:
                     finish_forgetting(workspace, lease)
                 if workspace.corpus.access is not None:
                     update_rights(workspace)
+            if options.reconvert and not options.dry_run:
+                convert_again(workspace)
             rebuild = options.force or is_live_damaged(workspace)
             retry = _quarantined(workspace, options.documents) if options.replay else frozenset()
             rebuild |= planning.has_kept(workspace, options.accept)

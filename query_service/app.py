@@ -262,12 +262,32 @@ async def page_image(
     "/{corpus}/documents/{doc_id}.pdf",
     tags=["artifacts"],
     response_class=Response,
-    responses=_binary("application/pdf", "The original, byte for byte."),
+    responses=_binary("application/pdf", "The PDF."),
 )
 def document(request: Request, corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
-    """The original PDF; a browser opens it at page 12 with ``#page=12``."""
+    """A document's PDF: the original, or what a document in another format was converted into.
+
+    A browser opens it at page 12 with ``#page=12``.
+    """
     with corpus.opened(version) as opened:
         return _pdf(request, *opened.document(doc_id), version)
+
+
+@_v1.get(
+    "/{corpus}/documents/{doc_id}/original",
+    tags=["artifacts"],
+    response_class=Response,
+    responses=_binary("application/octet-stream", "The original, byte for byte."),
+)
+def original(request: Request, corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
+    """A document's own bytes, in its own format, as a download."""
+    with corpus.opened(version) as opened:
+        body, file_name = opened.original(doc_id)
+    headers = {
+        "content-disposition": _disposition("attachment", file_name),
+        "cache-control": cache_control(version),
+    }
+    return file_response(request, body, "application/octet-stream", headers, ranges=True)
 
 
 @_v1.get(
@@ -287,7 +307,7 @@ def tagged_document(request: Request, corpus: Corpus, doc_id: DocumentId, versio
 
 def _pdf(request: Request, body: bytes, file_name: str, version: str | None) -> Response:
     headers = {
-        "content-disposition": _inline(file_name),
+        "content-disposition": _disposition("inline", file_name),
         # With default-src, the PDF viewer of some browsers shows nothing.
         "content-security-policy": "frame-ancestors 'none'",
         "cache-control": cache_control(version),
@@ -444,10 +464,10 @@ _DIRECTING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Controls of the direction of text: a file's name could show another extension than it has."""
 
 
-def _inline(file_name: str) -> str:
+def _disposition(kind: str, file_name: str) -> str:
     file_name = _DIRECTING.sub("_", file_name)
     plain = "".join(
         character if character.isascii() and character.isprintable() and character not in '"\\%' else "_"
         for character in file_name
     )
-    return f"inline; filename=\"{plain}\"; filename*=UTF-8''{quote(file_name, safe='')}"
+    return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(file_name, safe='')}"

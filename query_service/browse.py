@@ -198,7 +198,7 @@ def _linked(item: Any, corpus: str, version: str, doc_id: str = "") -> Any:
     update: dict[str, Any] = {"links": links}
     match item:
         case DocumentSummary():
-            links |= {"self": links.pop("document"), "pdf": at(f"{document}.pdf")}
+            links |= {"self": links.pop("document"), "pdf": at(f"{document}.pdf"), "original": at(f"{document}/original")}
             links |= {name: at(f"{document}/{name}") for name in ("outline", "pages", "rows", "tables", "figures")}
         case OutlineSection():
             if item.page:

@@ -88,8 +88,9 @@ Citations = Annotated[
 class Citation(Frozen):
     """The source of a part of an answer; ``n`` counts from 1.
 
-    ``page_link`` and ``pdf_link`` are paths of this API, below the service's address: the page's picture with the cited
-    regions highlighted, and the PDF at that page. Both name the version, so they are permanent.
+    ``page_link``, ``pdf_link`` and ``original_link`` are paths of this API, below the service's address: the page's picture with
+    the cited regions highlighted, the PDF at that page, and the document's own bytes, which may be in another format. They name
+    the version, so they are permanent.
     """
 
     n: int
@@ -106,6 +107,7 @@ class Citation(Frozen):
     tagged_pdf: HasTaggedPdf = False
     page_link: str = ""
     pdf_link: str = ""
+    original_link: str = ""
 
 
 class TextPart(Frozen):

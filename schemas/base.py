@@ -40,6 +40,7 @@ def extensions(group: str) -> list[EntryPoint]:
 
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -72,7 +73,14 @@ def _location(address: str) -> str:
 
 
 def _source(address: str) -> str:
-    if any("**" in part and part != "**" for part in address.split("/")) and not address.startswith("s3://"):
+    scheme, separator, _ = address.partition("://")
+    if separator and not _SCHEME.fullmatch(scheme):
+        raise ValueError("use a path, or an address such as s3://bucket/prefix or https://host/folder")
+    if scheme in ("file", "s3") or not separator:
+        _location(address)
+    elif "?" in address or "#" in address:
+        raise ValueError("an address holds no query, which may be a secret; give credentials in environment variables")
+    if any("**" in part and part != "**" for part in address.split("/")) and not separator:
         raise ValueError("'**' stands alone between slashes and means all folders below: write docs/**/*.pdf")
     return address
 
@@ -90,7 +98,8 @@ Address = Annotated[Text, AfterValidator(_without_user)]
 """An address without user or password."""
 Location = Annotated[Address, Field(min_length=1, max_length=4000), AfterValidator(_location)]
 """A path, or s3://bucket/prefix."""
-Source = Annotated[Location, AfterValidator(_source)]
+Source = Annotated[Address, Field(min_length=1, max_length=4000), AfterValidator(_source)]
+"""A path, s3://bucket/prefix, or another address with a scheme."""
 Server = Annotated[Address, AfterValidator(_served)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(gt=0, le=1e6)]

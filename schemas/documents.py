@@ -232,6 +232,7 @@ class ParsedDocument:
 
     ``date`` is the document's own, such as 2024-03-31; ``labels`` are the PDF's page labels, () if they are the numbers.
     ``doubts`` say why the file may be cut or damaged.
+    ``pdf`` names the PDF in the store that it was converted into; None if its bytes are one.
     """
 
     doc_id: str
@@ -246,6 +247,7 @@ class ParsedDocument:
     date: str | None = None
     labels: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    pdf: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +397,7 @@ class StructuredDocument:
     """A document as a reader takes it in: blocks in reading order, and its tagged figures.
 
     ``placements`` are all of the document's, tagged or not; ``pictures`` their figures. ``labels`` are the PDF's page labels, or
-    else those printed on the pages; () if they are the numbers.
+    else those printed on the pages; () if they are the numbers. ``pdf`` is as in ``ParsedDocument``.
     """
 
     doc_id: str
@@ -408,6 +410,7 @@ class StructuredDocument:
     failures: tuple[PageFailure, ...] = field(default=())
     date: str | None = None
     labels: tuple[str, ...] = ()
+    pdf: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

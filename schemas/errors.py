@@ -52,6 +52,13 @@ class FailureCode(StrEnum):
     TAGGING_FAILED = "tagging_failed"
     LAW_BROKEN = "law_broken"
     EARLIER_KEPT = "earlier_kept"
+    WRONG_FORMAT = "wrong_format"
+    HAS_MACROS = "has_macros"
+    ZIP_BOMB = "zip_bomb"
+    SHEET_TOO_LARGE = "sheet_too_large"
+    NOT_CONVERTED = "not_converted"
+    NEEDS_LIBREOFFICE = "needs_libreoffice"
+    NEEDS_PANGO = "needs_pango"
 
 
 OF_THE_SOURCE = frozenset({FailureCode.SOURCE_CHANGED, FailureCode.SOURCE_UNREADABLE})
@@ -60,6 +67,9 @@ OF_THE_SOURCE = frozenset({FailureCode.SOURCE_CHANGED, FailureCode.SOURCE_UNREAD
 UNFINISHED = frozenset({FailureCode.OVER_BUDGET, FailureCode.MODEL_CRASHED, FailureCode.MODEL_UNREACHABLE})
 """Failures that say nothing about the input: the next version tries again."""
 
+
+NEEDS_PROGRAM = frozenset({FailureCode.NEEDS_LIBREOFFICE, FailureCode.NEEDS_PANGO})
+"""Failures of documents whose converter isn't installed."""
 
 UNREAD_PAGES = frozenset({FailureCode.DAMAGED, FailureCode.PAGE_UNREADABLE})
 """Failures of pages whose content is lost in part or in full."""

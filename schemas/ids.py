@@ -64,6 +64,16 @@ def document_file(doc_id: str) -> str:
     return f"documents/{doc_id}.pdf"
 
 
+def original_file(doc_id: str) -> str:
+    """Name the object that holds the bytes of a document that isn't a PDF."""
+    return f"documents/{doc_id}.original"
+
+
+def converted_file(doc_id: str, converter: str) -> str:
+    """Name the object that holds the PDF that a converter, with its release, made of a document."""
+    return f"converted/{doc_id}/{converter}.pdf"
+
+
 def figure_file(figure_id: str) -> str:
     """Name the object that holds a figure's pixels."""
     return f"figures/{figure_id}.png"

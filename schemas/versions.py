@@ -82,7 +82,7 @@ FAILURES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A PDF in its source's listing, by its path below it; ``problem``, if the listing shows it, says why it can't be read."""
+    """A file in its source's listing, by its path below it; ``problem``, if the listing shows it, says why it can't be read."""
 
     source: str
     size: int
@@ -221,6 +221,10 @@ class RunOptions(Frozen):
     dry_run: bool = Field(False, description="Plan only: show what a refresh would do and cost.")
     replay: bool = Field(False, description="Try the documents in quarantine again.")
     force: bool = Field(False, description="Build a version even if nothing changed.")
+    reconvert: bool = Field(
+        False,
+        description="Convert documents again that another release of a converter made into PDFs, such as LibreOffice's.",
+    )
     accept: list[str] = Field(
         [], description="Sources to publish as far as their pages can be read, though an earlier document is kept for them."
     )

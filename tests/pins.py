@@ -67,7 +67,10 @@ def digest(value: object) -> str:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        held_by_name = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        if held_by_name.get("pdf", "") is None:  # of a PDF nothing is converted, and its outputs are as before
+            del held_by_name["pdf"]
+        return {name: _plain(held) for name, held in held_by_name.items()}
     if isinstance(value, pa.Table):
         return [str(value.schema), _plain(value.to_pylist())]
     match value:

@@ -23,7 +23,7 @@ from backends.stores.sources import open_source
 from schemas.corpus import ParseOptions
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
-from schemas.ids import document_file, figure_file, key, sha256
+from schemas.ids import figure_file, key, sha256
 from tasks.figures.render import encode, is_blank, scaled
 from workers.child_processes import POLL_S, ChildError, Done, Refused, RunningTask, poll, run_all, start
 from workers.isolation import isolate, writing
@@ -426,15 +426,17 @@ def drawn_key() -> str:
 
 
 def keep_pictures(
-    pages: Sequence[tuple[str, int]], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
+    pages: Sequence[tuple[str, str, int]], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
 ) -> Iterator[DrawnPage]:
-    """Draw pages, given by document id and number from 1, and store their pictures; yield each as it is done, in any order.
+    """Draw pages and store their pictures; yield each as it is done, in any order.
+
+    A page is given by its document's id, the name of its document's PDF, and its number from 1.
 
     Blank pages have no picture, nor have pages that crash or exceed the limits.
     """
     tasks = {
-        Drawing(store_address, document_file(doc_id), page, DPI, passwords=tuple(passwords)): drawn_page_id(doc_id, page)
-        for doc_id, page in pages
+        Drawing(store_address, pdf, page, DPI, passwords=tuple(passwords)): drawn_page_id(doc_id, page)
+        for doc_id, pdf, page in pages
     }
     with contextlib.closing(run_all(_keep, [*tasks], limits)) as outcomes:
         for drawing, last in outcomes:

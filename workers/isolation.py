@@ -12,12 +12,14 @@ import pickle
 import platform
 import signal
 import stat
+import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from backends.stores.places import stop_threads
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, ContractError, FailureCode, InsetError, TransientError
 from schemas.ports import ObjectStore
@@ -37,10 +39,16 @@ _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EACCES
 _SET_NO_NEW_PRIVS, _SET_SECCOMP, _FILTER = 38, 22, 2
 
-_CREATE_RULESET, _RESTRICT_SELF = 444, 446
+_SET_DEATH_SIGNAL = 1
+_LOCAL_FAMILY = 1
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _MAKE_SOCKET = (1 << bit for bit in (0, 1, 2, 3, 9))
+_READS = _READ_FILE | _READ_FOLDER
 _WRITES = 0b1_1111_1111_0011
-"""Landlock's rights to execute, write, remove and make; no rule grants one."""
+"""Landlock's rights to execute, write, remove and make; no rule grants one to ``isolate``."""
 _TRUNCATE, _SINCE = 1 << 14, 3
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+"""The rights that a rule on a file may grant; further ones are those of folders."""
 
 
 class _Instruction(ctypes.Structure):
@@ -66,6 +74,7 @@ def isolate() -> list[str]:
 
     Returns what of writing and the network could not be taken, each with the reason.
     """
+    stop_threads()
     if sys.platform != "linux":
         return [f"writing: {sys.platform} has no Landlock", f"the network: {sys.platform} has no seccomp"]
     _close_sockets()
@@ -88,35 +97,70 @@ def _close_sockets() -> None:
                     os.dup2(null.fileno(), number, inheritable=False)
 
 
+def confine(folder: Path, readable: Sequence[Path], sockets: Path) -> None:
+    """Confine this process to a folder before it becomes another program, which dies with its parent.
+
+    The program reads and executes what is below ``readable``, writes below ``folder``, makes a local socket in the folder
+    ``sockets``, and reaches no network; as far as the kernel can take the rest.
+    """
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    rules = dict.fromkeys(readable, _READS | _EXECUTE) | {
+        Path("/dev"): _READS | _WRITE_FILE,
+        sockets: _MAKE_SOCKET,
+        folder: _READS | _WRITES | _TRUNCATE,
+    }
+    _restrict_files(libc, _READS | _WRITES, rules)
+    _forbid_sockets(libc, local=True)
+
+
 def _forbid_writing(libc: ctypes.CDLL) -> str | None:
+    return _restrict_files(libc, _WRITES, {})
+
+
+def _restrict_files(libc: ctypes.CDLL, refused: int, rules: Mapping[Path, int]) -> str | None:
+    """Refuse rights on all files but those that rules grant below a path; return why that is not possible."""
     version = libc.syscall(_CREATE_RULESET, None, 0, 1)
     if version < 1:
         return f"the kernel has no Landlock ({os.strerror(ctypes.get_errno())})"
-    rights = ctypes.c_uint64(_WRITES | (_TRUNCATE if version >= _SINCE else 0))
+    rights = ctypes.c_uint64(refused | (_TRUNCATE if version >= _SINCE else 0))
     ruleset = libc.syscall(_CREATE_RULESET, ctypes.byref(rights), ctypes.sizeof(rights), 0)
+    for path, granted in rules.items():
+        with contextlib.suppress(FileNotFoundError):
+            handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            allowed = granted & rights.value & (rights.value if path.is_dir() else _OF_FILES)
+            libc.syscall(_ADD_RULE, ruleset, 1, struct.pack("=Qi", allowed, handle), 0)
+            os.close(handle)
     if ruleset < 0 or libc.syscall(_RESTRICT_SELF, ruleset, 0):
         return f"Landlock refused ({os.strerror(ctypes.get_errno())})"
     os.close(ruleset)
     return None
 
 
-def _forbid_sockets(libc: ctypes.CDLL) -> str | None:
+def _forbid_sockets(libc: ctypes.CDLL, *, local: bool = False) -> str | None:
+    """Refuse sockets, or where ``local`` those that leave the machine; return why that is not possible."""
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
         return f"the numbers of the system calls of {machine} aren't known here"
     architecture, refused = _ARCHITECTURES[machine]
-    tests = [(_EQUAL, number) for number in (*refused, *_ANYWHERE)]
+    socket, *of_other_processes = refused
+    tests = [(_EQUAL, number) for number in (*([] if local else [socket]), *of_other_processes, *_ANYWHERE)]
     if machine == "x86_64":
         tests.append((_AT_LEAST, _X32))
-    count = len(tests)
+    count, extra = len(tests), 3 if local else 0
     # Loads the architecture, at byte 4 of what the filter sees, since the numbers of calls differ by it, then the
     # call's number, at byte 0. A match jumps over the remaining tests to the refusal at the end; what matches none is
     # allowed.
     program = [
         (_LOAD, 0, 0, 4),
-        (_EQUAL, 0, count + 2, architecture),
+        (_EQUAL, 0, count + 2 + extra, architecture),
         (_LOAD, 0, 0, 0),
-        *((code, count - index, 0, value) for index, (code, value) in enumerate(tests)),
+        *((code, count - index + extra, 0, value) for index, (code, value) in enumerate(tests)),
+        # A local socket is of the family of byte 16, the call's first argument.
+        *([(_EQUAL, 0, 2, socket), (_LOAD, 0, 0, 16), (_EQUAL, 0, 1, _LOCAL_FAMILY)] if local else []),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _REFUSE),
     ]

@@ -1,9 +1,11 @@
 """Parse documents in child processes, which write the results to the store."""
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from backends.pdf.document import open_document
 from backends.pdf.opening import RELEASE
@@ -12,12 +14,13 @@ from backends.stores.object_store import open_store
 from backends.stores.objects import existing
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
-from schemas.ids import document_file, key, sha256
+from schemas.ids import converted_file, document_file, key, original_file, sha256
 from schemas.ports import DocumentSource
 from schemas.stages import Stage
 from tasks.figures.render import MAX_FIGURE_PIXELS
 from tasks.reading.parse import PARSE_VERSION, parse
 from workers.child_processes import Done, run_all
+from workers.convert import Conversion, converter_of, remove_leftovers
 from workers.isolation import isolate, writing
 
 
@@ -48,6 +51,8 @@ class _Task:
     options: ParseOptions
     passwords: tuple[str, ...]
     is_parsed: bool
+    folder: Path
+    """Where it may write while it converts; removed afterwards, however the child ended."""
 
 
 def parse_key(options: ParseOptions) -> str:
@@ -84,10 +89,19 @@ def parse_documents(
     parse_with = parse_key(options)
     files = {job: parsed_file(job.doc_id, parse_with) for job in jobs}
     parsed = existing(open_store(store_address), "parsed", files.values())
-    tasks = [_Task(job, source, store_address, options, tuple(passwords), file in parsed) for job, file in files.items()]
+    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
+        tasks = [
+            _Task(job, source, store_address, options, tuple(passwords), file in parsed, Path(folder) / job.doc_id)
+            for job, file in files.items()
+        ]
+        yield from _outcomes(tasks, options, run_id)
+
+
+def _outcomes(tasks: Sequence[_Task], options: ParseOptions, run_id: str | None) -> Iterator[ParseOutcome]:
     with contextlib.closing(run_all(_parse, tasks, options)) as outcomes:
         for task, last in outcomes:
             job = task.job
+            remove_leftovers(task.folder)
             if isinstance(last, Done):
                 pages, seconds = last.result
                 yield ParseOutcome(job.doc_id, pages, (), seconds)
@@ -113,18 +127,38 @@ def _parse(task: _Task, opened: Callable[[int], None]) -> tuple[int, float]:
     file = parsed_file(job.doc_id, parse_key(task.options))
     if task.is_parsed:
         return len(read_parsed(store, file).pages), time.monotonic() - started
-    data = store.get(document_file(job.doc_id)) if job.is_stored else _read(task)
-    # The process that writes is forked before this one is isolated, which forbids it to write.
-    with writing(store, "figures/", document_file(job.doc_id), file) as put:
-        isolate()
+    converter = converter_of(job.source)
+    original = document_file(job.doc_id) if converter is None else original_file(job.doc_id)
+    converted = None if converter is None else converted_file(job.doc_id, converter)
+    # The process that writes is forked before a source starts threads, and before this one is isolated and may not write.
+    with writing(store, "figures/", original, *([converted] if converted else []), file) as put:
+        pdf = data = store.get(original) if job.is_stored else _read(task)
+        if converted is not None:
+            if store.exists(converted):
+                pdf = store.get(converted)
+                isolate()
+            else:
+                pdf = _converted(task, data)
+                put(converted, pdf)
+        else:
+            isolate()
         document = parse(
-            open_document(data, task.passwords),
+            open_document(pdf, task.passwords),
             job.doc_id,
             task.options,
             keep_figure=lambda name, picture: put(f"figures/{name}", picture),
             opened=opened,
         )
-        # The parsed file comes last: if it exists, so do the original and the figures.
-        put(document_file(job.doc_id), data)
-        put(file, pack_parsed(document))
+        # The parsed file comes last: if it exists, so do the original, its PDF and the figures.
+        put(original, data)
+        put(file, pack_parsed(replace(document, pdf=converted)))
     return len(document.pages), time.monotonic() - started
+
+
+def _converted(task: _Task, data: bytes) -> bytes:
+    """Return the PDF of a document in another format, and leave this process isolated."""
+    conversion = Conversion(data, task.job.source, task.passwords)
+    task.folder.mkdir()
+    conversion.prepare(task.source.read, task.options, task.folder)
+    isolate()
+    return conversion.finish()

@@ -22,6 +22,13 @@ class TagJob:
     doc_id: str
     source: str
     inscriptions: tuple[Inscription, ...]
+    converted: str | None = None
+    """The PDF that it was converted into; None if its bytes are one."""
+
+    @property
+    def pdf(self) -> str:
+        """Name of its PDF in the store."""
+        return self.converted or document_file(self.doc_id)
 
     @property
     def name(self) -> str:
@@ -30,6 +37,7 @@ class TagJob:
             step=INSCRIBE_VERSION,
             pymupdf=RELEASE,
             inscriptions=[[item.page, *item.bbox, item.tag] for item in self.inscriptions],
+            **({"pdf": self.converted} if self.converted else {}),
         )
         return f"tagged/{self.doc_id}/{tag_key}.pdf"
 
@@ -72,7 +80,7 @@ def tag_documents(
 def _tag(task: _Task, opened: Callable[[int], None]) -> None:
     job, store = task.job, open_store(task.store_address)
     try:
-        data = store.get(document_file(job.doc_id))
+        data = store.get(job.pdf)
     except FileNotFoundError as error:
         raise BadInputError("the original is not in the store", FailureCode.TAGGING_FAILED) from error
     with writing(store, job.name) as put:

@@ -26,6 +26,7 @@ from schemas.documents import (
     TableRegion,
 )
 from schemas.errors import UNFINISHED, Failure, FailureCode
+from schemas.ids import document_file
 from schemas.parquet import nested, open_parquet, part_of, read_columns, rows_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage, Step
@@ -57,6 +58,7 @@ class DocumentHead:
     date: str | None = None
     labels: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    pdf: str | None = None
 
 
 def parsed_file(doc_id: str, key: str) -> str:
@@ -112,8 +114,13 @@ class ParsedDocumentFile(_DocumentFile):
     placements = _Rows("placements", Placement, keep=True)
     lines = _Rows("lines", Line)
     failures = _Rows("failures", PageFailure)
-
     _heads = _Rows(_HEAD, DocumentHead, keep=True)
+
+    @property
+    def pdf(self) -> str:
+        """The name of its PDF in the store."""
+        head = self._heads[0]
+        return head.pdf or document_file(head.doc_id)
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -171,7 +178,7 @@ def read_parsed(store: ObjectStore, file: str) -> ParsedDocument:
         head = rows_of(DocumentHead, part_of(table, _HEAD))[0]
         parts: dict[str, Any] = {name: rows_of(noun, part_of(table, name)) for name, noun in _PARSED.items()}
     return ParsedDocument(
-        doc_id=head.doc_id, title=head.title, date=head.date, labels=head.labels, doubts=head.doubts, **parts
+        doc_id=head.doc_id, title=head.title, date=head.date, labels=head.labels, doubts=head.doubts, pdf=head.pdf, **parts
     )
 
 
@@ -209,4 +216,5 @@ def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None)
 
 def _head(document: ParsedDocument | StructuredDocument) -> DocumentHead:
     doubts = document.doubts if isinstance(document, ParsedDocument) else ()
-    return DocumentHead(document.doc_id, document.title, len(document.pages), document.date, document.labels, doubts)
+    pages = len(document.pages)
+    return DocumentHead(document.doc_id, document.title, pages, document.date, document.labels, doubts, document.pdf)

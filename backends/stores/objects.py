@@ -2,7 +2,7 @@
 
 Checksums are placed where each format has room, so that any tool still reads it. Documents and rows are named by the digest of
 their bytes, and figures by that of their pixels. Pages of Parquet files have the format's checksums. A JSON object ends with the
-digest of the bytes before it, and a tagged copy ends with a comment.
+digest of the bytes before it, and a tagged copy or converted PDF ends with a comment.
 """
 
 import io
@@ -28,11 +28,11 @@ Fault = TypeVar("Fault", bound=DamagedError)
 LISTED_AT_ONCE = 1000
 """Page size of S3 listings, which is S3's maximum."""
 
-_NAMED = re.compile(r"(?:.*/)?(?:documents|rows|access)/([0-9a-f]{64})\.(?:pdf|parquet)")
+_NAMED = re.compile(r"(?:.*/)?(?:documents|rows|access)/([0-9a-f]{64})\.(?:pdf|original|parquet)")
 _FIGURE = re.compile(r"(?:.*/)?figures/([0-9a-f]{64})\.png")
-_TAGGED = re.compile(r"(?:.*/)?tagged/.*\.pdf")
+_MADE_PDF = re.compile(r"(?:.*/)?(?:tagged|converted)/.*\.pdf")
 
-_SHARED = ("documents/", "figures/", "parsed/", "structured/")
+_SHARED = ("documents/", "converted/", "figures/", "parsed/", "structured/")
 """Objects that a refresh doesn't read again."""
 
 _KEY = b'"sha256":"'
@@ -137,7 +137,7 @@ def reading(store: ObjectStore, name: str) -> Iterator[Any]:
 
 def sealed(name: str, data: bytes) -> bytes:
     """Return an object's bytes with their checksum, where name or format don't already have one."""
-    if _TAGGED.fullmatch(name):
+    if _MADE_PDF.fullmatch(name):
         return data + _COMMENT + sha256(data).encode() + b"\n"
     if _is_json(name) and data.endswith(b"}"):
         body = data[:-1].rstrip()
@@ -154,7 +154,7 @@ def unsealed(name: str, data: bytes) -> bytes:
         _expect(sha256(data) == match[1], "isn't what was written: its name is another digest than its bytes'")
     elif match := _FIGURE.fullmatch(name):
         _check_pixels(data, match[1])
-    elif _TAGGED.fullmatch(name):
+    elif _MADE_PDF.fullmatch(name):
         return _unsealed_comment(data)
     elif _is_json(name):
         return _unsealed_json(data)
@@ -169,7 +169,7 @@ def check_content(name: str, data: bytes) -> None:
 
 def is_checked(name: str) -> bool:
     """Return whether objects of that name have a checksum."""
-    patterns = (_NAMED, _FIGURE, _TAGGED)
+    patterns = (_NAMED, _FIGURE, _MADE_PDF)
     return name.endswith(".parquet") or _is_json(name) or any(pattern.fullmatch(name) for pattern in patterns)
 
 

@@ -1,4 +1,4 @@
-"""Sources of PDFs: a folder, a glob or an S3 prefix.
+"""Sources of documents: a folder, a glob or an S3 prefix.
 
 A listing is complete or an error, since documents missing from it leave the index. An unreadable file is listed with the reason.
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 from backends.stores.objects import LISTED_AT_ONCE
 from backends.stores.s3_store import read_object, s3_client, s3_errors
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
+from schemas.formats import FORMATS, ending, sorted_documents
 from schemas.ids import sha256
 from schemas.ports import DocumentSource
 from schemas.versions import SourceFile
@@ -26,9 +27,16 @@ _MAGIC = frozenset("*?[")
 
 
 def open_source(address: str) -> DocumentSource:
-    """Open a folder (every ``.pdf`` below it), a glob, or ``s3://bucket/prefix``; an existing folder's name isn't a glob."""
+    """Open a folder (every document below it), a glob, ``s3://bucket/prefix``, or another address of ``open_place``.
+
+    An existing folder's name isn't a glob.
+    """
     if address.startswith("s3://"):
         return S3Source(address)
+    if "://" in address and not address.startswith("file://"):
+        from backends.stores.places import open_place  # few corpora need it
+
+        return open_place(address)
     if _MAGIC & set(address) and not _is_folder(Path(address)):
         return GlobSource(address)
     return FolderSource(Path(address))
@@ -36,7 +44,7 @@ def open_source(address: str) -> DocumentSource:
 
 def overlaps(source: str, store: str) -> bool:
     """Return whether a source lies in a store, or would list stored files; hidden folders aren't listed."""
-    if source.startswith("s3://") or store.startswith("s3://"):
+    if "://" in source.removeprefix("file://") or store.startswith("s3://"):
         source_prefix, store_prefix = (f"{address.rstrip('/')}/" for address in (source, store))
         return source_prefix.startswith(store_prefix) or store_prefix.startswith(source_prefix)
     # A glob such as ``/data/**/*.pdf`` may list stored originals, for which a path in some corpus stands.
@@ -80,7 +88,7 @@ class _FileSource:
         Raises ``UserError`` where a folder is missing or can't be read, ``TransientError`` where one changed meanwhile or
         its disk doesn't answer.
         """
-        return sorted(self._listed(), key=lambda file: file.source)
+        return sorted_documents(self._listed())
 
     def lists(self, path: Path) -> bool:
         """Return whether ``files`` would include a file at this path, links resolved."""
@@ -182,10 +190,13 @@ class _FileSource:
 
 
 class FolderSource(_FileSource):
-    """Every ``.pdf`` below a folder, in any letter case, except hidden files and folders."""
+    """Every document below a folder, by the ending of its name in any letter case, except hidden files and folders."""
 
     def __init__(self, base: Path) -> None:
-        super().__init__(base, ("**", "*.[pP][dD][fF]"), hidden=False)
+        super().__init__(base, ("**", "*"), hidden=False)
+
+    def _is_wanted(self, states: set[tuple[str, ...]], name: str) -> bool:
+        return ending(name) in FORMATS and super()._is_wanted(states, name)
 
 
 class GlobSource(_FileSource):
@@ -245,7 +256,7 @@ def _as_name(text: str) -> str:
 
 
 class S3Source:
-    """Every ``.pdf`` below a prefix of a bucket."""
+    """Every document below a prefix of a bucket, by the ending of its name."""
 
     def __init__(self, address: str) -> None:
         self._address = address.rstrip("/")
@@ -272,12 +283,12 @@ class S3Source:
                         source=s3_object["Key"][len(self._prefix) :], size=s3_object["Size"], stamp=s3_object["ETag"]
                     )
                     for s3_object in page.get("Contents", [])
-                    if s3_object["Key"].lower().endswith(".pdf")
+                    if ending(s3_object["Key"]) in FORMATS
                 ]
                 # The paginator would take this for the end, and the documents that it lacks would leave the index.
                 if page.get("IsTruncated") and not page.get("NextContinuationToken"):
                     raise TransientError(f"{self._address}: S3 ended its listing early without a next page; refresh again")
-        return sorted(source_files, key=lambda file: file.source)
+        return sorted_documents(source_files)
 
     def digest(self, source: str) -> str:
         """Return the SHA-256 of a PDF."""

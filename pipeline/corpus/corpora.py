@@ -214,7 +214,7 @@ def store_address(path: Path, address: str | None = None) -> str:
 
 
 def _resolved_address(address: str, file: Path, key: str) -> str:
-    if address.startswith("s3://"):
+    if "://" in address and not address.startswith("file://"):
         return address
     try:
         local = Path(address.removeprefix("file://")).expanduser()

@@ -6,6 +6,7 @@ from backends.stores.sources import open_source
 from pipeline.corpus.workspace import Workspace
 from schemas.corpus import ParseOptions
 from schemas.errors import InsetError
+from schemas.formats import Format, format_of
 from schemas.models import MINILM, MULTILINGUAL
 from schemas.versions import Counts
 from tasks.enriching.language import PASSAGES, language_of_texts
@@ -52,7 +53,7 @@ def text_model_for(source: str) -> str:
     if "://" in source:
         return MINILM
     try:
-        names = [file.source for file in open_source(source).files()]
+        names = [file.source for file in open_source(source).files() if format_of(file.source) is Format.PDF]
         spread = names[:: -(-len(names) // SAMPLED) or 1]
         texts = read_samples(source, spread, ParseOptions(), pages=PASSAGES)
         detector = Py3LangId()

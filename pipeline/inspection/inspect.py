@@ -1,4 +1,4 @@
-"""Parse a single PDF without a corpus."""
+"""Parse a single document without a corpus."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -47,6 +47,9 @@ from tasks.tables.mark_up import as_html, caption_of, markdown, text_on_page
 from tasks.versions.assemble import number_figures
 from workers.parse_shard import ParseJob, parse_documents, parse_key
 
+CONVERTED = "document.pdf"
+"""Name of the PDF that a document in another format was converted into, in the folder of ``inspect``."""
+
 Tags = Mapping[str, str]
 """Tags by figure id."""
 
@@ -60,11 +63,12 @@ def inspect(
     captions: CaptionOptions | None = None,
     report: Report = silent,
 ) -> InspectedDocument:
-    """Parse and structure one PDF as a refresh does.
+    """Parse and structure one document as a refresh does.
 
     Args:
-        path: The PDF.
-        out: Folder for figures (``figures/<tag number>.png``) and pages (``page-0001.txt``); None writes nothing.
+        path: The document.
+        out: Folder for figures (``figures/<tag number>.png``), pages (``page-0001.txt``) and the PDF that a document in another
+            format was converted into (``document.pdf``); None writes nothing.
         view: Write ``index.html`` and drawn pages (``page-0001.png``) into ``out``.
         options: Limits and resolution.
         captions: Models of pictures; by default a layout model for scanned pages, and no recogniser of text.
@@ -92,6 +96,8 @@ def inspect(
         pages = [_page(page, structured, tree, tags) for page in structured.pages]
         if out is not None:
             _write(out, pages, numbers, store)
+            if structured.pdf is not None:
+                (out / CONVERTED).write_bytes(store.get(structured.pdf))
             if view:
                 write_view(out, name, store.root, structured, tree, numbers, options, report)
         return InspectedDocument(doc_id=doc_id, source=name, contents=print_contents(tree), pages=pages, failures=failures)

@@ -111,7 +111,7 @@ def _draw(
 ) -> Iterator[tuple[int, str]]:
     """Write a picture of each page; yield the pages that can't be drawn with the reason."""
     pages = {page.page: page for page in structured.pages}
-    name = document_file(structured.doc_id)
+    name = structured.pdf or document_file(structured.doc_id)
     drawings = [Drawing(store_address, name, page, marks=tuple(marks(page, structured))) for page in pages]
     for drawn_count, (drawing, drawn) in enumerate(draw_pages(drawings, limits), 1):
         if isinstance(drawn, bytes):

@@ -80,7 +80,9 @@ def page_picture(file: str, doc_id: str, page: int, *, dpi: int, boxes: Sequence
         passwords = tuple(workspace.passwords())
     except UserError:  # not set here: pages of encrypted documents then say so
         passwords = ()
-    drawing = Drawing(workspace.store.root, document_file(doc_id), page, dpi, tuple(boxes), passwords=passwords)
+    # The newest conversion, if the document isn't a PDF.
+    name = [document_file(doc_id), *workspace.store.names(f"converted/{doc_id}")][-1]
+    drawing = Drawing(workspace.store.root, name, page, dpi, tuple(boxes), passwords=passwords)
     if not workspace.store.exists(drawing.name):
         source = _source_of(workspace.store, doc_id)
         drawing = replace(drawing, store_address=workspace.corpus.source, name=source, digest=doc_id)

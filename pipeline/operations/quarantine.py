@@ -38,6 +38,13 @@ REMEDIES = {
     FailureCode.TAGGING_FAILED: "The document is indexed; only its copy with tags is missing. Report the document.",
     FailureCode.EARLIER_KEPT: f"Correct what the message says, or put a whole copy there ({_BY_ITSELF}). A password or a larger "
     "limit needs a replay. Or take the file as it is: inset quarantine CORPUS --accept SOURCE, Accept… in Airflow.",
+    FailureCode.WRONG_FORMAT: f"Give the file the ending of its content ({_BY_ITSELF}), or remove it.",
+    FailureCode.HAS_MACROS: f"Save the file without its macros, which Inset never runs ({_BY_ITSELF}).",
+    FailureCode.ZIP_BOMB: f"Replace the file by a smaller one ({_BY_ITSELF}), or remove it.",
+    FailureCode.SHEET_TOO_LARGE: f"Split the sheet, or export what matters of it ({_BY_ITSELF}).",
+    FailureCode.NOT_CONVERTED: f"Open the file in its program and save it again, or as a PDF ({_BY_ITSELF}).",
+    FailureCode.NEEDS_LIBREOFFICE: f"Install LibreOffice on the machines of refreshes (see inset doctor); {_BY_ITSELF}.",
+    FailureCode.NEEDS_PANGO: f"Install Pango on the machines of refreshes (see inset doctor); {_BY_ITSELF}.",
     FailureCode.LAW_BROKEN: "A fault of Inset: report the document with the message. Replay after an upgrade.",
 }
 """What an operator can do about each code."""

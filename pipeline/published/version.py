@@ -15,6 +15,7 @@ from pipeline.corpus.earlier_keys import stored_embedding_models
 from pipeline.corpus.models import Embedders, QueryModels, Record
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.contents import Contents
+from pipeline.records.converted import pdf_of, read_converted
 from pipeline.records.evidence import DocumentRows, pictured_rows, read_placements
 from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import check_index_files, read_manifest
@@ -24,7 +25,7 @@ from schemas.corpus import Corpus, TagOptions
 from schemas.errors import NotFoundError, TransientError, UserError
 from schemas.evidence import CitedRegion, Hit, SearchResult, SimilarFigures, Span
 from schemas.filters import Filters, Modality
-from schemas.ids import document_file, figure_file
+from schemas.ids import document_file, figure_file, original_file
 from schemas.models import Embeds
 from schemas.ports import Embedder, ReadableIndex, TextEmbedder
 from schemas.retrieval import GroupBy, Preset, Query
@@ -74,6 +75,7 @@ class OpenVersion:
         sources: Sources by document id.
         pages: Number of pages by document id.
         tagged: Names of tagged copies by document id; None where the version was made without.
+        converted: Names of the PDFs that documents in other formats were converted into, by document id.
         has_pages: Whether it has rows of whole pages.
         record: Wraps generative models, so that an experiment keeps their replies.
     """
@@ -88,6 +90,7 @@ class OpenVersion:
     sources: Mapping[str, list[str]]
     pages: Mapping[str, int]
     tagged: Mapping[str, str] | None
+    converted: Mapping[str, str]
     has_pages: bool = False
     calibration: Calibration = DEFAULT_CALIBRATION
     record: Record | None = None
@@ -194,9 +197,14 @@ class OpenVersion:
         return self._read_object(figure_file(figure_id))
 
     def document(self, doc_id: str) -> tuple[bytes, str]:
-        """Return the original PDF and its file name."""
-        source = self.require(doc_id)[0]
-        return self._read_object(document_file(doc_id)), source.rpartition("/")[2]
+        """Return a document's PDF, the original or what it was converted into, and its file name."""
+        name = self.require(doc_id)[0].rpartition("/")[2]
+        return self._read_object(pdf_of(doc_id, self.converted)), f"{name}.pdf" if doc_id in self.converted else name
+
+    def original(self, doc_id: str) -> tuple[bytes, str]:
+        """Return a document's own bytes, and its file name."""
+        name = self.require(doc_id)[0].rpartition("/")[2]
+        return self._read_object(original_file(doc_id) if doc_id in self.converted else document_file(doc_id)), name
 
     def tagged_document(self, doc_id: str) -> tuple[bytes, str]:
         """Return the tagged copy of a PDF, and its file name; raise ``NotFoundError`` with the reason if there is none."""
@@ -217,7 +225,7 @@ class OpenVersion:
         except UserError:  # not set here: pages of encrypted documents then report it
             passwords = ()
         store = self.workspace.store.root
-        return Drawing(store, document_file(doc_id), page, dpi, tuple(highlight), passwords=passwords)
+        return Drawing(store, pdf_of(doc_id, self.converted), page, dpi, tuple(highlight), passwords=passwords)
 
     def _read_object(self, name: str) -> bytes:
         try:
@@ -474,6 +482,7 @@ def open_version(workspace: Workspace, version: str, settings: Callable[[], Corp
         sources=sources,
         pages=pages,
         tagged=tagged_copies(workspace.store, version),
+        converted=read_converted(workspace.store, version),
         has_pages=has_pages,
         calibration=(manifest and manifest.calibration) or default_calibration(spaces[NEARNESS.name].model.name),
     )

@@ -10,6 +10,7 @@ from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.document_files import parsed_file
 from backends.stores.objects import existing, unless_damaged
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.converted import read_converted
 from pipeline.records.descriptions import Descriptions, StructuredFiles, caption_targets, drawn_cache, target_ids
 from pipeline.records.ledger import indexed_pages, read_failures, read_ledger
 from pipeline.records.manifests import missing_or_cut, readable_manifest
@@ -55,6 +56,13 @@ class Inherited:
         pages = {doc_id: count for doc_id, count in self.pages.items() if doc_id not in doc_ids}
         failures = [failure for failure in self.failures if failure.doc_id in pages]
         return dataclasses.replace(self, pages=pages, failures=failures)
+
+    def converted(self, store: ObjectStore) -> dict[str, str]:
+        """Return the names of their converted PDFs, by document id."""
+        if self.version is None:
+            return {}
+        names = read_converted(store, self.version)
+        return {doc_id: name for doc_id, name in names.items() if doc_id in self.documents}
 
     def rows(self, store: ObjectStore) -> Iterator[VersionRows]:
         """Yield their rows, a document at a time."""

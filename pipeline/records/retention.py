@@ -12,6 +12,7 @@ from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace, open_server
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import open_vectors, vector_files
+from pipeline.records.converted import pdf_of, read_converted
 from pipeline.records.descriptions import open_descriptions, open_drawn, target_ids
 from pipeline.records.evidence import evidence_parts, figures_of, page_rows, placement_parts
 from pipeline.records.ledger import quarantine_file, read_fates, source_fates
@@ -22,7 +23,7 @@ from schemas.base import batched
 from schemas.documents import Recognised, Segmented, drawn_page_id
 from schemas.errors import TransientError
 from schemas.filters import Modality
-from schemas.ids import alias_name, document_file, figure_file, version_file
+from schemas.ids import alias_name, figure_file, original_file, version_file
 from schemas.parquet import schema_of
 from schemas.ports import ObjectStore
 from schemas.stages import Report, silent
@@ -120,7 +121,7 @@ def _spare(workspace: Workspace, removable: list[str]) -> str | None:
     return None
 
 
-KINDS = ("documents", "figures", "parsed", "structured", "tagged", "vectors", "quarantine", FOLDER)
+KINDS = ("documents", "converted", "figures", "parsed", "structured", "tagged", "vectors", "quarantine", FOLDER)
 """Folders of objects that versions share."""
 
 _IDS = pa.schema((pa.field("id", pa.string(), nullable=False),))
@@ -212,9 +213,12 @@ def vectors_of_version(store: ObjectStore, manifest: Manifest) -> Iterator[str]:
 def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
     """Yield the names of the shared objects that a version needs, but for its vectors; a figure may come twice."""
     store, keys, version = workspace.store, manifest.keys, manifest.version
+    converted = read_converted(store, version)
     for row in source_fates(read_fates(store, version)):
         if row.status is Status.INDEXED:
-            yield document_file(row.doc_id)
+            yield pdf_of(row.doc_id, converted)
+            if row.doc_id in converted:
+                yield original_file(row.doc_id)
             yield parsed_file(row.doc_id, keys["parse"])
             yield structured_file(row.doc_id, keys["structured"])
     for part in placement_parts(store, version):

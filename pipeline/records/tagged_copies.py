@@ -14,13 +14,14 @@ from backends.pdf.inscribe import Inscription
 from backends.stores.object_store import open_store
 from backends.stores.objects import read_names
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.converted import pdf_of, read_converted
 from pipeline.records.evidence import placement_parts
 from pipeline.records.notes import read_notes
 from schemas.base import batched
 from schemas.corpus import ParseOptions
 from schemas.errors import Failure, UserError
 from schemas.geometry import BBox
-from schemas.ids import document_file, version_file
+from schemas.ids import sha256, version_file
 from schemas.ports import ObjectStore
 from schemas.reports import InspectedDocument
 from schemas.stages import Stage
@@ -38,7 +39,7 @@ def shard_of(doc_id: str, shards: int) -> int:
 def missing_copies(store: ObjectStore, version: str, sources: Mapping[str, str]) -> Iterator[TagJob]:
     """Yield what is to be written for an assembled version: the copies that aren't stored yet, by document id."""
     stored = set(store.names("tagged"))
-    return (job for job in _jobs(placement_parts(store, version), sources) if job.name not in stored)
+    return (job for job in _jobs(store, version, sources) if job.name not in stored)
 
 
 def write_copies(workspace: Workspace, jobs: Iterable[TagJob], run_id: str) -> Iterator[TagOutcome]:
@@ -63,12 +64,13 @@ def list_copies(workspace: Workspace, version: str, sources: Mapping[str, str], 
         if failure.doc_id in sources
     }
     # A document without tags is its own copy.
-    copy_by_document = {doc_id: document_file(doc_id) for doc_id in sources}
+    converted = read_converted(store, version)
+    copy_by_document = {doc_id: pdf_of(doc_id, converted) for doc_id in sources}
     failures: list[Failure] = []
     stored = set(store.names("tagged"))
 
     def todo() -> Iterator[TagJob]:
-        for job in _jobs(placement_parts(store, version), sources):
+        for job in _jobs(store, version, sources):
             if job.name in stored:
                 copy_by_document[job.doc_id] = job.name
             # A shard of this run failed at it, so it isn't tried again here.
@@ -104,10 +106,11 @@ def write_tagged(path: Path, document: InspectedDocument, file: Path, options: P
         for figure in page.figures
         if figure.tag is not None
     )
-    job = TagJob(document.doc_id, document.source, inscriptions)
+    pdf = path.read_bytes()
+    job = TagJob(sha256(pdf), document.source, inscriptions)
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         store = open_store(folder)
-        store.put(document_file(document.doc_id), path.read_bytes())
+        store.put(job.pdf, pdf)
         limits = options or ParseOptions()
         (outcome,) = tag_documents([job], store_address=store.root, limits=limits, passwords=[], run_id=None)
         if outcome.failure is not None:
@@ -118,11 +121,12 @@ def write_tagged(path: Path, document: InspectedDocument, file: Path, options: P
             raise UserError(f"can't write {file}: {error.strerror}") from error
 
 
-def _jobs(placements: Iterable[pa.Table], sources: Mapping[str, str]) -> Iterator[TagJob]:
-    rows = (row for part in placements for row in _tagged_rows(part).to_pylist())
+def _jobs(store: ObjectStore, version: str, sources: Mapping[str, str]) -> Iterator[TagJob]:
+    converted = read_converted(store, version)
+    rows = (row for part in placement_parts(store, version) for row in _tagged_rows(part).to_pylist())
     for doc_id, document_rows in groupby(rows, key=lambda row: str(row["doc_id"])):
         inscriptions = tuple(Inscription(row["page"], BBox(*row["bbox"]), row["tag"]) for row in document_rows)
-        yield TagJob(doc_id, sources[doc_id], inscriptions)
+        yield TagJob(doc_id, sources[doc_id], inscriptions, converted.get(doc_id))
 
 
 def _tagged_rows(placements: pa.Table) -> pa.Table:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from backends.stores.document_files import reported
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.converted import write_converted
 from pipeline.records.descriptions import StructuredFiles, drawn_cache
 from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections_by_id, parsed_documents
 from pipeline.records.ledger import (
@@ -75,12 +76,14 @@ def assemble(
     arguments = workspace, match_corrections_by_id(workspace, new_ids, inherited)
     with ordered_pool(RowsActor, arguments, corpus.ray, documents=len(new_ids)) as run, TemporaryTables() as tables:
         facts, pages, page_failures = Facts(store, inherited.parts, tables), dict(inherited.pages), [*inherited.failures]
+        converted = inherited.converted(store)
 
         def figures() -> Iterator[pa.Table]:
             # The first of two passes: a figure's number depends on the figures of all documents, so no row is made before.
             for survey in run(batched(((doc_id, None) for doc_id in new_ids), DOCUMENTS_A_SHARD)):
                 pages.update(survey.pages)
                 page_failures.extend(survey.failures)
+                converted.update(survey.converted)
                 yield survey.figures
 
         numbers, renumbered = _number(workspace, figures(), inherited, facts, tables)
@@ -98,6 +101,7 @@ def assemble(
         row_counts = write_version_rows(store, version, inherited.parts, inherited.facts, dropped, run(batches), facts)
     # Written after the rows: check repairs an indexed document without rows, but not rows of a document that isn't indexed.
     write_ledger(store, version, ledger)
+    write_converted(store, version, converted)
     failures = _failures(workspace, version, run_id, ledger, page_failures)
     write_failures(store, run_id, failures)
     counts = document_counts(ledger, failures) | row_counts
@@ -136,11 +140,13 @@ class RowsActor:
 
     def _survey(self, doc_ids: Sequence[str]) -> "_DocumentSurvey":
         pages: dict[str, int] = {}
+        converted: dict[str, str] = {}
         failures: list[Failure] = []
         pictures: list[Pictures] = []
         for doc_id in doc_ids:
             files = StructuredFiles(self._workspace, doc_id, self._drawn)
             pages[doc_id] = files.head.pages
+            converted |= {doc_id: files.head.pdf} if files.head.pdf else {}
             pictures.append((files.all_figures, files.placements))
             # ``_failures`` fills in source and run, once the ledger says which documents are indexed.
             failures += [reported(failure, "", doc_id, None) for failure in files.failures]
@@ -152,7 +158,7 @@ class RowsActor:
                 for page in files.drawn
                 if page.code is not None
             ]
-        return _DocumentSurvey(pages, failures, numbered_figures(pictures, self._workspace.corpus.tags.digits))
+        return _DocumentSurvey(pages, converted, failures, numbered_figures(pictures, self._workspace.corpus.tags.digits))
 
     def _rows(self, batch: Batch) -> Iterator[tuple[str, VersionRows]]:
         earlier_version = next((order.taken_from for _, order in batch if order.taken_from), None)
@@ -177,9 +183,10 @@ class _Order:
 
 @dataclass(frozen=True)
 class _DocumentSurvey:
-    """The number of pages of some documents, the failures of pages, and the tagged figures as rows of ``NUMBERED``."""
+    """Pages and converted PDFs of some documents, the failures of pages, and the tagged figures as rows of ``NUMBERED``."""
 
     pages: dict[str, int]
+    converted: dict[str, str]
     failures: list[Failure]
     figures: pa.Table
 

@@ -16,6 +16,7 @@ from pipeline.corpus.statements import Statements
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.columns import are_rights_outdated
+from pipeline.records.converted import conversion_advice, converted_otherwise, wait_no_longer, without_libreoffice
 from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls, expected_embeddings, expected_gpu_work, per_byte
 from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
@@ -29,6 +30,7 @@ from pipeline.records.manifests import (
 )
 from pipeline.records.publication import read_pointer
 from schemas.errors import UNFINISHED, TransientError, UserError
+from schemas.formats import Format, format_of
 from schemas.gates import COUNTED, METRIC
 from schemas.ids import key
 from schemas.ports import DocumentSource
@@ -79,7 +81,7 @@ def plan(
     sources to take as they are. ``rebuild`` builds even if the inputs are unchanged, because the live version is damaged.
 
     Raises:
-        UserError: The source was never there or never held a PDF, or the default preset or the answer settings are invalid.
+        UserError: The source was never there or never held a document, or the default preset or the answer settings are invalid.
         TransientError: The source is missing or empty now, or the engine of an earlier version of the same inputs doesn't answer.
     """
     store, corpus = workspace.store, workspace.corpus
@@ -89,6 +91,7 @@ def plan(
     listed = _listing(workspace, source)
     if not listed:
         _explain_empty_source(workspace, live, ledger)
+    retry |= wait_no_longer(ledger)
     _check_settings(workspace)
     if corpus.access is not None:
         Statements(workspace).access([file.source for file in listed])
@@ -103,13 +106,15 @@ def plan(
     )
     if live is None and not comparison.documents and not comparison.carried and comparison.forgotten:
         raise UserError(
-            f"source {corpus.source} holds no PDF but those whose document was forgotten; to take one in again: "
+            f"source {corpus.source} holds no document but forgotten ones; to take one in again: "
             f"inset forget {corpus.name} SOURCE --readmit"
         )
     fingerprint = key(
         settings=workspace.keys.settings,
         sources={document.source: document.bytes_id for document in comparison.documents}
         | {row.source: row.doc_id for row in comparison.carried},
+        # A refused version is built once more when LibreOffice is there.
+        **({"lacks": "libreoffice"} if without_libreoffice(listed) else {}),
     )
     parsed = _parsed_documents(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
@@ -120,6 +125,9 @@ def plan(
     existing_version = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
     parent = readable_manifest(store, live.version) if live else None
     summary = _summary(workspace, live, ledger, comparison, to_parse, parent, is_new=existing_version is None)
+    otherwise = converted_otherwise(store, live.version, ledger) if live else {}
+    if advice := conversion_advice(corpus.name, listed, otherwise):
+        summary = summary.model_copy(update={"advice": [*summary.advice, *advice]})
     return Plan(
         run_id=run_id,
         version=existing_version[0] if existing_version else next_version(store, fingerprint),
@@ -182,9 +190,10 @@ def has_kept(workspace: Workspace, sources: Sequence[str]) -> bool:
 
 def _page_counts(workspace: Workspace, documents: Sequence[PlannedDocument], to_parse: Mapping[str, int]) -> dict[str, int]:
     """Return the pages of documents to parse, of the smallest first, as far as opening them takes seconds."""
-    smallest_first = sorted(to_parse, key=lambda doc_id: (to_parse[doc_id], doc_id))[:MOST_OPENED]
-    sizes = accumulate(to_parse[doc_id] for doc_id in smallest_first)
     sources = {document.doc_id: document.source for document in documents}
+    pdfs = (doc_id for doc_id in to_parse if format_of(sources[doc_id]) is Format.PDF)
+    smallest_first = sorted(pdfs, key=lambda doc_id: (to_parse[doc_id], doc_id))[:MOST_OPENED]
+    sizes = accumulate(to_parse[doc_id] for doc_id in smallest_first)
     names = {
         doc_id: sources[doc_id] for doc_id, size in zip(smallest_first, sizes, strict=True) if size <= MOST_OPENED_BYTES
     }
@@ -216,13 +225,13 @@ def _listing(workspace: Workspace, source: DocumentSource) -> list[SourceFile]:
 
 
 def _explain_empty_source(workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow]) -> NoReturn:
-    """Say that a source has no PDF. Where a version is live, they are lost for the moment rather than removed on purpose."""
+    """Say that a source has no document. Where a version is live, they are lost for the moment rather than removed on purpose."""
     source = workspace.corpus.source
     if live is None:
-        raise UserError(f"source {source} holds no PDF; put some there, or correct 'source' in {workspace.file}")
+        raise UserError(f"source {source} holds no document; put some there, or correct 'source' in {workspace.file}")
     documents = len(indexed_pages(ledger)) or "some"
     raise TransientError(
-        f"source {source} lists no PDF, but {documents} are live; no version is built of nothing: "
+        f"source {source} lists no document, but {documents} are live; no version is built of nothing: "
         f"put them back, or correct 'source' in {workspace.file}"
     )
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from backends.stores.objects import attempt, check_object, unless_damaged
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES, RecordCache
+from pipeline.records.converted import converted_otherwise
 from pipeline.records.descriptions import SPENT, drawn_cache
 from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
 from pipeline.records.lease import LEASE
-from pipeline.records.ledger import quarantine_file, read_failures
+from pipeline.records.ledger import quarantine_file, read_failures, readable_ledger
 from pipeline.records.manifests import changed, manifest_name, missing_or_cut, read_manifest, readable_manifest
 from pipeline.records.publication import LIVE, drop_previous, read_pointer, readable_pointer
 from pipeline.records.retention import KINDS, objects_of, vectors_of_version
@@ -86,8 +87,8 @@ def discard(workspace: Workspace, names: Iterable[str]) -> None:
                 if pointer is not None:
                     drop_previous(store, {version})
             continue
-        if kind in ("documents", "parsed", "structured"):
-            documents.add(version.removesuffix(".pdf"))
+        if kind in ("documents", "converted", "parsed", "structured"):
+            documents.add(version.partition(".")[0])
         elif kind == "vectors" and live:  # rows that are taken over aren't embedded again
             store.delete(version_file(live, DOCUMENTS))
         # Figures come from parses and from segments of scans, so the documents that have one are made again.
@@ -96,6 +97,20 @@ def discard(workspace: Workspace, names: Iterable[str]) -> None:
         # Originals stay, since a parse writes one again if it can read the source.
         if kind in (*_MADE, "versions", SPENT) or (kind in CACHES and name.endswith(".parquet")):
             store.delete(name)
+    make_again(workspace, live, documents)
+
+
+def convert_again(workspace: Workspace) -> None:
+    """Delete the parses of live documents that another release of their converter would convert now, under the lease."""
+    pointer = readable_pointer(workspace.store)
+    if pointer is not None:
+        ledger = readable_ledger(workspace.store, pointer.version)
+        make_again(workspace, pointer.version, {*converted_otherwise(workspace.store, pointer.version, ledger)})
+
+
+def make_again(workspace: Workspace, live: str | None, documents: set[str]) -> None:
+    """Delete the parses of documents and what is made of them, so that the next refresh makes them again, under the lease."""
+    store = workspace.store
     if documents and live:
         _forget_segments(workspace, live, documents)
         if (cache := drawn_cache(workspace)) is not None:

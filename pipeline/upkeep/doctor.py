@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from backends.conversion import office, printing
 from backends.stores.objects import attempt, unless_damaged
 from pipeline.corpus.answers import check_answers
 from pipeline.corpus.corpora import corpora_folder, corpus_files
@@ -17,6 +18,7 @@ from pipeline.corpus.presets import check_default_preset
 from pipeline.corpus.schedules import check_notifiers, corpus_schedule
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.records.collection import holds
+from pipeline.records.converted import without_libreoffice
 from pipeline.records.lease import alone
 from pipeline.records.ledger import read_forgotten
 from pipeline.records.manifests import read_manifest
@@ -68,6 +70,21 @@ def _installation() -> Iterator[Finding]:
             yield Finding(
                 subject=f"extra {extra}", ok=extra in _OPTIONAL, message=f"not installed; {purpose}", remedy=remedy
             )
+    libreoffice, has_pango = office.release(), printing.is_installed()
+    yield Finding(
+        subject="LibreOffice",
+        ok=True,
+        warning=libreoffice is None,
+        message=f"{libreoffice} converts office files" if libreoffice else "not installed; office files go to quarantine",
+        remedy="install it, such as Debian's libreoffice-writer-nogui, -calc-nogui and -impress-nogui",
+    )
+    yield Finding(
+        subject="Pango",
+        ok=True,
+        warning=not has_pango,
+        message="sets HTML, Markdown and text" if has_pango else "not installed; HTML, Markdown and text go to quarantine",
+        remedy="install it, such as Debian's libpangoft2-1.0-0 and fonts-dejavu",
+    )
     missing = missing_isolation()
     message = f"they keep {'; '.join(missing)}" if missing else "they have no network, and may write nothing"
     remedy = "use Linux 5.13 or newer, and let containers call seccomp and Landlock"
@@ -140,11 +157,14 @@ def _notifiers(workspace: Workspace) -> None:
 
 def _source(workspace: Workspace) -> Finding:
     files = workspace.source().files()
+    if lacking := without_libreoffice(files):
+        message = f"{len(files)} documents in {workspace.corpus.source}, {lacking} of which need LibreOffice"
+        return _warning(message, "install LibreOffice, or they go to quarantine")
     return Finding(
         subject="",
         ok=bool(files),
-        message=f"{len(files)} PDFs in {workspace.corpus.source}",
-        remedy=f"put PDFs there, or correct 'source' in {workspace.file}",
+        message=f"{len(files)} documents in {workspace.corpus.source}",
+        remedy=f"put documents there, or correct 'source' in {workspace.file}",
     )
 
 

@@ -1,7 +1,7 @@
 // An answer as it is written: its parts in order, with their citations, and the line on who wrote them.
 
 import * as service from "./service.js";
-import { begun, count, el, fileName, labelsOf, marked, pageName, paragraphs, plainName, table } from "./text.js";
+import { begun, count, el, fileName, isPdf, labelsOf, marked, pageName, paragraphs, plainName, table } from "./text.js";
 import * as viewer from "./viewer.js";
 
 const UNCITED = "No source is cited for this";
@@ -361,6 +361,10 @@ export function sources(citations, of) {
         // Below the service's address, and that may be below a path of a proxy.
         href: citation.pdf_link.replace(/^\/+/, ""), target: "_blank", rel: "noopener",
         "aria-label": `PDF of citation ${citation.n} at ${nameOf(citation)}`,
-      }, "PDF ↗"));
+      }, "PDF ↗"),
+      citation.original_link && !isPdf(citation.source) && el("a", {
+        href: citation.original_link.replace(/^\/+/, ""), download: "",
+        "aria-label": `Original of citation ${citation.n}, ${fileName(citation.source)}`,
+      }, "Original ↓"));
   });
 }

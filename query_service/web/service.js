@@ -105,4 +105,6 @@ function documentUrl(corpus, file, page, version) {
 }
 
 export const pdfUrl = (corpus, docId, page, version) => documentUrl(corpus, `${encodeURIComponent(docId)}.pdf`, page, version);
+export const originalUrl = (corpus, docId, version) =>
+  at(corpus, `/documents/${encodeURIComponent(docId)}/original${version ? `?version=${encodeURIComponent(version)}` : ""}`);
 export const taggedUrl = (corpus, docId, page, version) => documentUrl(corpus, `${encodeURIComponent(docId)}/tagged.pdf`, page, version);

@@ -133,6 +133,7 @@ export const languageName = (code) => languages.of(code);
 // Controls of the direction of text could show another file extension than a name has.
 export const plainName = (source) => source.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
+export const isPdf = (source) => /\.pdf$/i.test(source);
 export const fileName = (source) => plainName(source.split("/").pop() || source);
 
 export const count = (number, one, many = `${one}s`) =>

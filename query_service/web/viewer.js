@@ -1,7 +1,7 @@
 // Two dialogs: a page of a document with the cited boxes highlighted, and a figure at its full size.
 
-import { documentInfo, figureUrl, pageLabels, pageUrl, pdfUrl, similar, taggedUrl } from "./service.js";
-import { begun, el, fileName, labelsOf, pageName, plainName } from "./text.js";
+import { documentInfo, figureUrl, originalUrl, pageLabels, pageUrl, pdfUrl, similar, taggedUrl } from "./service.js";
+import { begun, el, fileName, isPdf, labelsOf, pageName, plainName } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
 const PLAIN_DPI = 110;
@@ -75,6 +75,8 @@ function go(number) {
   $("zoom").setAttribute("aria-pressed", String(large));
   $("zoom").textContent = large ? "Fit" : "Enlarge";
   $("viewer-pdf").href = pdfUrl(place.corpus, place.docId, page, place.version);
+  $("viewer-original").href = originalUrl(place.corpus, place.docId, place.version);
+  $("viewer-original").hidden = isPdf(place.source);
   $("viewer-tagged").href = taggedUrl(place.corpus, place.docId, page, place.version);
   pagerState();
 }

@@ -37,6 +37,7 @@ def citation(hit: Hit, n: int, *, corpus: str, version: str) -> Citation:
         tagged_pdf=hit.tagged_pdf,
         page_link=f"{document}/pages/{hit.page}.png?{box_query}&{version_query}",
         pdf_link=f"{document}.pdf?{version_query}#page={hit.page}",
+        original_link=f"{document}/original?{version_query}",
     )
 
 

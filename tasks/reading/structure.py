@@ -95,6 +95,7 @@ def build_document(
         failures=parsed.failures,
         date=parsed.date,
         labels=parsed.labels,
+        pdf=parsed.pdf,
     )
 
 

@@ -353,7 +353,7 @@ def _pictures(folder: Path) -> Outputs:
     pdf, store = _sheets(), open_store(str(folder))
     doc_id = sha256(pdf)
     store.put(document_file(doc_id), pdf)
-    pages = [(doc_id, page) for page in range(1, 6)]
+    pages = [(doc_id, document_file(doc_id), page) for page in range(1, 6)]
     drawn = {one.page: one for one in keep_pictures(pages, store_address=str(folder), limits=ParseOptions(), passwords=())}
     given = digest([pdf, importlib.metadata.version("pymupdf")])
     found: dict[str, tuple[str, str]] = {}
@@ -567,6 +567,7 @@ OF_NO_STEP = {
     "query_service.requests:VERSION": "how the name of a version is spelled",
     "schemas.ids:FIRST_VERSION": "what other versions begin with",
     "schemas.stages:ON_A_VERSION": "stages",
+    "workers.convert:CONVERT_VERSION": "how documents become PDFs, which differs by release; it is in their names",
     "workers.draw_pages:DRAWING_VERSION": "how a page is drawn; it is in the names of kept pictures",
 }
 """Constants that are called a version and are none of a step's output, each with what it is."""

@@ -205,6 +205,10 @@ class FakeVersion(OpenVersion):
         self._record(doc_id=doc_id)
         return b"%PDF-1.7", FILE_NAME
 
+    def original(self, doc_id: str) -> tuple[bytes, str]:
+        self._record(original=doc_id)
+        return b"PK", FILE_NAME
+
     def tagged_document(self, doc_id: str) -> tuple[bytes, str]:
         self._record(tagged=doc_id)
         if doc_id != DOC_ID:

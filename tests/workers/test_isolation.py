@@ -126,14 +126,16 @@ def test_no_step_opens_a_pdf_with_the_network(step: str, tmp_path: Path, listeni
     attempts = {
         "parse": (
             "_parse",
-            parse_shard._Task(parse_shard.ParseJob(doc_id, "a.pdf"), open_source(source), address, LIMITS, (), False),
+            parse_shard._Task(
+                parse_shard.ParseJob(doc_id, "a.pdf"), open_source(source), address, LIMITS, (), False, tmp_path
+            ),
             "open_document",
         ),
         "tag": ("_tag", tag_shard._Task(tag_shard.TagJob(doc_id, "a.pdf", ()), address, ()), "inscribe"),
         "draw": ("draw_in_child", draw_pages.Drawing(address, document_file(doc_id), 1), "open_pdf"),
         "pages": ("_page_count", (source, "a.pdf", doc_id), "open_pdf"),
         "samples": ("_texts", (source, "a.pdf", 1), "open_document"),
-        "subjects": ("_subject", (doc_id, address, ()), "open_document"),
+        "subjects": ("_subject", (document_file(doc_id), address, ()), "open_document"),
     }
     work, task, opens = attempts[step]
     last = _run(_take_over, (step, work, task, opens, listening))

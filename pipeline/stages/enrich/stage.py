@@ -316,9 +316,10 @@ def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict
     drawn_count = 0
     for group in batched(documents, DRAWN_AT_ONCE):
         pages = {
-            drawn_page_id(doc_id, page.page): (doc_id, page.page)
+            drawn_page_id(doc_id, page.page): (doc_id, parsed.pdf, page.page)
             for doc_id in group
-            for page in ParsedDocumentFile(store, parsed_file(doc_id, parse_key)).pages
+            for parsed in [ParsedDocumentFile(store, parsed_file(doc_id, parse_key))]
+            for page in parsed.pages
         }
         if missing := [pages[name] for name in cache.missing(pages)]:
             drawn = keep_pictures(missing, store_address=store.root, limits=limits, passwords=workspace.passwords())

@@ -19,7 +19,7 @@ from schemas.errors import BadInputError, FailureCode, InsetError, TransientErro
 def test_a_folder_gives_its_pdfs_by_relative_name(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / ".trash").mkdir()
-    for name in ("b.PDF", "sub/имя файла – 取説 #1%20?.pdf", ".hidden.pdf", ".trash/x.pdf", "notes.txt", "B.pdf"):
+    for name in ("b.PDF", "sub/имя файла – 取説 #1%20?.pdf", ".hidden.pdf", ".trash/x.pdf", "notes.log", "B.pdf"):
         (tmp_path / name).write_bytes(name.encode())
     source = open_source(str(tmp_path))
     files = source.files()
@@ -143,7 +143,7 @@ def _socket(path: Path) -> None:
 def test_what_can_not_be_read_is_listed_with_the_reason(tmp_path: Path, make: Callable[[Path], object], said: str) -> None:
     (tmp_path / "good.pdf").write_bytes(b"1")
     make(tmp_path / "bad.pdf")
-    make(tmp_path / "other.txt")
+    make(tmp_path / "other.log")
     source = open_source(str(tmp_path))
     bad, good = source.files()
     assert (good.source, good.problem) == ("good.pdf", None)

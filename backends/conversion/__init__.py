@@ -1,0 +1,1 @@
+"""Documents in other formats made into PDFs."""

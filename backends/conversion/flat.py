@@ -1,0 +1,226 @@
+"""Change a document between LibreOffice's reading and printing it, in the flat XML that LibreOffice writes (OpenDocument 1.3).
+
+Sheets get pages as wide as they are, with grid lines and their names as headings; slides are named by their titles; what is
+hidden, commented or deleted goes.
+"""
+
+import copy
+import io
+from collections.abc import Iterator
+from xml.etree import ElementTree as Xml
+
+from schemas.errors import BadInputError, FailureCode
+from schemas.formats import Format
+
+MOST_WIDTH_CM, MOST_CELLS = 500.0, 2_000_000
+"""Widest sheet, the length that a page of a PDF may have, and most cells with content; beyond it a sheet fails."""
+
+ENDINGS = {Format.TEXT: "fodt", Format.SLIDES: "fodp", Format.SHEETS: "fods"}
+"""Endings of the flat form of each format."""
+
+_MARGIN_CM, _HEIGHT_CM, _LEAST_WIDTH_CM = 1.0, 29.7, 21.0
+_DEFAULT_COLUMN_CM = 2.3
+_CM = {"in": 2.54, "cm": 1.0, "mm": 0.1, "pt": 2.54 / 72}
+
+_NAMES = {
+    "office": "urn:oasis:names:tc:opendocument:xmlns:office:1.0",
+    "style": "urn:oasis:names:tc:opendocument:xmlns:style:1.0",
+    "table": "urn:oasis:names:tc:opendocument:xmlns:table:1.0",
+    "text": "urn:oasis:names:tc:opendocument:xmlns:text:1.0",
+    "draw": "urn:oasis:names:tc:opendocument:xmlns:drawing:1.0",
+    "presentation": "urn:oasis:names:tc:opendocument:xmlns:presentation:1.0",
+    "fo": "urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0",
+}
+_GONE = ("office:annotation", "office:annotation-end", "text:tracked-changes")
+
+
+def _name(short: str) -> str:
+    prefix, _, local = short.partition(":")
+    return f"{{{_NAMES[prefix]}}}{local}"
+
+
+def prepared(flat: bytes, kind: Format) -> tuple[bytes, list[str]]:
+    """Return a flat document as it is to be printed, and the speaker's notes of each printed slide.
+
+    Raises:
+        BadInputError: A sheet is too large.
+    """
+    root = _parsed(flat)
+    body = root.find(_name("office:body"))
+    notes: list[str] = []
+    if body is not None:
+        for parent in root.iter():
+            for child in [*parent]:
+                if child.tag in {_name(short) for short in _GONE}:
+                    _remove(parent, child)
+        if kind is Format.SHEETS:
+            _set_sheets(root, body)
+        elif kind is Format.SLIDES:
+            notes = [_named_by_title(page) for page in _shown_slides(root, body)]
+    return Xml.tostring(root, encoding="utf-8", xml_declaration=True), notes
+
+
+def _parsed(flat: bytes) -> Xml.Element:
+    # Values of attributes name prefixes, so those of the file are kept.
+    for _, (prefix, address) in Xml.iterparse(io.BytesIO(flat), events=["start-ns"]):  # noqa: S314
+        if not prefix.startswith("ns"):
+            Xml.register_namespace(prefix, address)
+    return Xml.fromstring(flat)  # noqa: S314  LibreOffice wrote it
+
+
+def _remove(parent: Xml.Element, child: Xml.Element) -> None:
+    """Remove an element, and keep the text behind it."""
+    position = [*parent].index(child)
+    if child.tail and position:
+        parent[position - 1].tail = (parent[position - 1].tail or "") + child.tail
+    elif child.tail:
+        parent.text = (parent.text or "") + child.tail
+    parent.remove(child)
+
+
+def _set_sheets(root: Xml.Element, body: Xml.Element) -> None:
+    automatic, master = (_part(root, name) for name in ("office:automatic-styles", "office:master-styles"))
+    styles = {style.get(_name("style:name")): style for style in automatic.findall(_name("style:style"))}
+    _add_heading_style(automatic)
+    for spreadsheet in body.findall(_name("office:spreadsheet")):
+        for number, sheet in enumerate([*spreadsheet.findall(_name("table:table"))]):
+            style = styles.get(sheet.get(_name("table:style-name")))
+            of_sheet = None if style is None else style.find(_name("style:table-properties"))
+            if of_sheet is not None and of_sheet.get(_name("table:display")) == "false":
+                spreadsheet.remove(sheet)
+                continue
+            rows, columns = _used(sheet)
+            if not rows:
+                spreadsheet.remove(sheet)
+                continue
+            _set_sheet(sheet, columns, styles)
+            page = f"sheet{number}"
+            _add_page(automatic, master, page, _width_cm(sheet, columns, styles))
+            own = Xml.Element(_name("style:style")) if style is None else copy.deepcopy(style)
+            own.set(_name("style:name"), page)
+            own.set(_name("style:family"), "table")
+            own.set(_name("style:master-page-name"), page)
+            automatic.append(own)
+            sheet.set(_name("table:style-name"), page)
+
+
+def _part(root: Xml.Element, name: str) -> Xml.Element:
+    part = root.find(_name(name))
+    return Xml.SubElement(root, _name(name)) if part is None else part
+
+
+def _cells(row: Xml.Element) -> Iterator[tuple[Xml.Element, int]]:
+    for cell in row:
+        if cell.tag in (_name("table:table-cell"), _name("table:covered-table-cell")):
+            yield cell, int(cell.get(_name("table:number-columns-repeated"), "1"))
+
+
+def _used(sheet: Xml.Element) -> tuple[int, int]:
+    """Return how many rows have content, and up to which column; raises ``BadInputError`` where they are too many."""
+    rows = last = cells = 0
+    for row in sheet.iter(_name("table:table-row")):
+        column = 0
+        has_content = False
+        for cell, repeated in _cells(row):
+            column += repeated
+            if len(cell):
+                has_content, last = True, max(last, column)
+                cells += repeated * int(row.get(_name("table:number-rows-repeated"), "1"))
+        rows += has_content
+    if cells > MOST_CELLS:
+        named = sheet.get(_name("table:name"))
+        raise BadInputError(
+            f"sheet {named!r} has {cells} cells, more than {MOST_CELLS}; split it", FailureCode.SHEET_TOO_LARGE
+        )
+    return rows, last
+
+
+def _set_sheet(sheet: Xml.Element, columns: int, styles: dict[str | None, Xml.Element]) -> None:
+    """Print the whole sheet as it is stored, below a heading of its name."""
+    for attribute in ("table:print", "table:print-ranges"):
+        sheet.attrib.pop(_name(attribute), None)
+    for cell in sheet.iter(_name("table:table-cell")):
+        # The heading moves all rows, so that references would be wrong; the stored values are right.
+        cell.attrib.pop(_name("table:formula"), None)
+    heading = Xml.Element(_name("table:table-row"))
+    cell = Xml.SubElement(heading, _name("table:table-cell"), {_name("table:style-name"): "sheet-heading"})
+    cell.set(_name("office:value-type"), "string")
+    cell.set(_name("table:number-columns-spanned"), str(max(1, columns)))
+    Xml.SubElement(cell, _name("text:p")).text = sheet.get(_name("table:name"))
+    children = [*sheet]
+    rows = (_name(f"table:table-{kind}") for kind in ("row", "header-rows", "row-group", "rows"))
+    tags = {*rows}
+    sheet.insert(next(index for index, child in enumerate(children) if child.tag in tags), heading)
+
+
+def _width_cm(sheet: Xml.Element, columns: int, styles: dict[str | None, Xml.Element]) -> float:
+    width, number = 0.0, 0
+    for column in sheet.iter(_name("table:table-column")):
+        repeated = min(int(column.get(_name("table:number-columns-repeated"), "1")), columns - number)
+        style = styles.get(column.get(_name("table:style-name")))
+        own = None if style is None else style.find(_name("style:table-column-properties"))
+        stated = "" if own is None else own.get(_name("style:column-width"), "")
+        number += max(repeated, 0)
+        if column.get(_name("table:visibility")) not in ("collapse", "filter"):
+            width += max(repeated, 0) * (
+                float(stated[:-2]) * _CM[stated[-2:]] if stated[-2:] in _CM else _DEFAULT_COLUMN_CM
+            )
+    if width > MOST_WIDTH_CM:
+        message = (
+            f"sheet {sheet.get(_name('table:name'))!r} is {width / 100:.1f} m wide, more than {MOST_WIDTH_CM / 100:.0f} m"
+        )
+        raise BadInputError(f"{message}; split it", FailureCode.SHEET_TOO_LARGE)
+    return width
+
+
+def _add_heading_style(automatic: Xml.Element) -> None:
+    style = Xml.SubElement(
+        automatic, _name("style:style"), {_name("style:name"): "sheet-heading", _name("style:family"): "table-cell"}
+    )
+    Xml.SubElement(style, _name("style:table-cell-properties"), {_name("fo:border"): "none"})
+    Xml.SubElement(style, _name("style:text-properties"), {_name("fo:font-size"): "16pt", _name("fo:font-weight"): "bold"})
+
+
+def _add_page(automatic: Xml.Element, master: Xml.Element, page: str, width_cm: float) -> None:
+    """Add a page that is as wide as a sheet, with grid lines, which show the reader a table."""
+    layout = Xml.SubElement(automatic, _name("style:page-layout"), {_name("style:name"): page})
+    margin = f"{_MARGIN_CM}cm"
+    properties = {
+        "fo:page-width": f"{max(_LEAST_WIDTH_CM, width_cm + 3 * _MARGIN_CM):.2f}cm",
+        "fo:page-height": f"{_HEIGHT_CM}cm",
+        **{f"fo:margin-{side}": margin for side in ("top", "bottom", "left", "right")},
+        "style:scale-to": "100%",
+        "style:print": "charts drawings grid objects zero-values",
+    }
+    Xml.SubElement(
+        layout, _name("style:page-layout-properties"), {_name(name): value for name, value in properties.items()}
+    )
+    of_master = {"style:name": page, "style:page-layout-name": page}
+    added = Xml.SubElement(master, _name("style:master-page"), {_name(name): value for name, value in of_master.items()})
+    for part in ("style:header", "style:footer"):
+        Xml.SubElement(added, _name(part), {_name("style:display"): "false"})
+
+
+def _shown_slides(root: Xml.Element, body: Xml.Element) -> list[Xml.Element]:
+    hidden = {
+        style.get(_name("style:name"))
+        for style in _part(root, "office:automatic-styles").findall(_name("style:style"))
+        for properties in style.findall(_name("style:drawing-page-properties"))
+        if properties.get(_name("presentation:visibility")) == "hidden"
+    }
+    slides = body.iter(_name("draw:page"))
+    return [slide for slide in slides if slide.get(_name("draw:style-name")) not in hidden]
+
+
+def _named_by_title(slide: Xml.Element) -> str:
+    """Name a slide by its title, which its bookmark then has; return its speaker's notes."""
+    titles = [frame for frame in slide.findall(_name("draw:frame")) if frame.get(_name("presentation:class")) == "title"]
+    title = " ".join(" ".join(titles[0].itertext()).split()) if titles else ""
+    if title:
+        slide.set(_name("draw:name"), title)
+    notes = slide.find(_name("presentation:notes"))
+    frames = [] if notes is None else notes.findall(_name("draw:frame"))
+    texts = [frame for frame in frames if frame.get(_name("presentation:class")) == "notes"]
+    return "\n".join(
+        line for frame in texts for part in frame.iter(_name("text:p")) if (line := "".join(part.itertext()).strip())
+    )

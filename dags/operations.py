@@ -34,7 +34,7 @@ def _corpus_param(names: list[str]) -> Param:
 
 _SHARED = [found for found in _SCHEDULES if not found.operations.own_dags]
 _TOLD = "inset_watch_told"
-"""Airflow's variable that holds the state of each corpus of which the watch has told people."""
+"""Airflow's variable that holds the state of each corpus of which the watch has notified people."""
 
 _CORPUS = _corpus_param([found.name for found in _SHARED if not found.problem])
 _VERSION_PARAM = Param("latest", type="string", title="Version", description="A version; or live, previous, latest.")
@@ -158,7 +158,7 @@ def watch() -> None:
             stats.gauge(name, value, tags=tags)
         if (up := engine_answers(health)) is not None:
             stats.gauge("inset.engine_up", float(up), tags={"corpus": health.corpus})
-    # People are told once of each state. A variable, since XComs go with their runs, and are no order of runs.
+    # Each state is notified once. A variable, since XComs go with their runs, and are no order of runs.
     states_before = Variable.get(_TOLD, default={}, deserialize_json=True)
     all_notifiers = {name: arguments for corpus in schedules for name, arguments in corpus.operations.notify.items()}
     states_told = {}
@@ -166,14 +166,14 @@ def watch() -> None:
         if not health.state.needs_person:
             continue
         state, message = f"{health.state} {health.newest}", f"{corpus.name}: {health.state}: {'; '.join(health.problems)}"
-        # What runs wait for, they have told themselves.
+        # Runs notify of what they wait for themselves.
         is_told = state == states_before.get(corpus.name) or health.state in (State.WAITING, State.RETRYING)
         # The notifiers of a broken file may be unknown, or be what is broken.
         for notifiers in (corpus.operations.notify, all_notifiers if corpus.problem else {}):
             is_told = is_told or tell(notifiers, context, corpus.name, "found", message)
         if is_told or not all_notifiers:
             states_told[corpus.name] = state
-    # Written once people were told: of what a crash or a dead notifier swallowed the next run tells.
+    # Written after people were notified, so that the next run repeats what a crash or a dead notifier lost.
     Variable.set(_TOLD, states_told, serialize_json=True)
     if problems := log_health(healths):
         raise AirflowFailException("; ".join(problems))

@@ -104,7 +104,7 @@ def _unreachable(address: str, error: OSError) -> TransientError:
 
 def token_refused(by: str) -> UserError:
     """Return the error of a cluster or job server that refuses this process's token."""
-    return UserError(f"{by} wants a token, or another one: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN where this runs")
+    return UserError(f"{by} requires a token, or another one: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN where this runs")
 
 
 def actors(gpus: float | Literal["auto"], workers: int | None, default_workers: int) -> tuple[int, float]:

@@ -158,7 +158,7 @@ def _architecture(model_name: ModelName) -> Any:
     if model_name.name not in architectures:
         near = ", ".join(difflib.get_close_matches(model_name.name, architectures, n=3, cutoff=0.3))
         raise UserError(
-            f"{model_name.option}: open_clip has no architecture {model_name.name!r}; near to it: {near or 'none'}"
+            f"{model_name.option}: open_clip has no architecture {model_name.name!r}; similar names: {near or 'none'}"
         )
     return json.loads(architectures[model_name.name].read_text(encoding="utf-8"))
 

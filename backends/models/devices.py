@@ -77,7 +77,7 @@ def raising_memory_errors(model: str) -> Iterator[None]:
         yield
     except (RuntimeError, MemoryError) as error:  # torch.OutOfMemoryError is a RuntimeError
         if isinstance(error, MemoryError) or STARVED.search(str(error)):
-            raise MemoryError(f"there is no room for so much at once: {model}") from error
+            raise MemoryError(f"the batch doesn't fit into memory: {model}") from error
         raise
 
 
@@ -113,4 +113,4 @@ def words_of(
         if visible_text:
             reply_text += visible_text
             yield visible_text
-    yield TransientError("nobody waits for the reply any more")
+    yield TransientError("the caller no longer waits for the reply")

@@ -254,7 +254,7 @@ class _Calls(EndpointCalls):
         if not text:
             self._faults["empty_answers"] += 1
             limit = "; it used up max_tokens on something else" if choice.finish_reason == "length" else ""
-            raise BadInputError(f"{self._where}: the model answered without a word{limit}", FailureCode.MODEL_FAILED)
+            raise BadInputError(f"{self._where}: the model's answer is empty{limit}", FailureCode.MODEL_FAILED)
         return Reply(
             text=text,
             model=answer.model or self._asked,

@@ -262,7 +262,9 @@ class EndpointCalls:
         """Return the error of a status other than 200."""
         status, why = error.status_code, self.shown(message_of(error.body))
         if status == 402 or error.code == "insufficient_quota":
-            self._end(TransientError(f"{self._where}: {self._server} gives nothing more for this key ({status}): {why}"))
+            self._end(
+                TransientError(f"{self._where}: {self._server} refuses further calls with this key ({status}): {why}")
+            )
             return self.fault("rate_limits", why)
         if status in _AGAIN or status >= 500:
             hold = _hold_s(error.response.headers)
@@ -279,7 +281,7 @@ class EndpointCalls:
             # A server that has answered once rejects single requests, and isn't misconfigured.
             self._only_rejected += not self._has_answered
             if self._only_rejected == FAILURES_IN_A_ROW:
-                return UserError(f"{self._where}: {self._server} rejects whatever it is asked ({status}): {why}")
+                return UserError(f"{self._where}: {self._server} rejects every request ({status}): {why}")
             message = f"{self._where}: {self._server} rejects the request ({status}): {why}"
             return BadInputError(message, FailureCode.MODEL_FAILED)
         if status in (401, 403):

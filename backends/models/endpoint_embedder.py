@@ -103,7 +103,7 @@ class EndpointEmbedder:
         lengths = np.linalg.norm(raw_vectors, axis=1, keepdims=True)
         if not (np.isfinite(raw_vectors).all() and (lengths > 0).all()):
             raise TransientError(
-                f"{self._named.option}: {self.name} at {self._endpoint.url} made a vector without direction"
+                f"{self._named.option}: {self.name} at {self._endpoint.url} returned a vector that is zero or not finite"
             )
         unit: Vector = (raw_vectors / lengths).astype(np.float32)
         return unit

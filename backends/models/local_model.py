@@ -154,13 +154,13 @@ class LocalModel:
         why = failure.strip().partition("\n")[0][:200]
         if starved:
             return TransientError(
-                f"{self._where}: memory is too short for one request; lower max_side_px or max_tokens: {why}"
+                f"{self._where}: one request doesn't fit into memory; lower max_side_px or max_tokens: {why}"
             )
         self.faults["failures"] += 1
         if self._failed_from_the_start is not None:
             self._failed_from_the_start += 1
             if self._failed_from_the_start == FAILURES_FROM_THE_START:
-                raise UserError(f"{self._where}: {self.name!r} fails on whatever it is asked: {why}")
+                raise UserError(f"{self._where}: {self.name!r} fails on every request: {why}")
         return BadInputError(f"{self._where}: {self.name!r} fails on it: {why}", FailureCode.MODEL_FAILED)
 
     def _chat(self, request: Request) -> "_Chat":
@@ -204,7 +204,7 @@ class LocalModel:
         text = self._processor.decode(ids[:end], skip_special_tokens=True).strip()
         if not text:
             self.faults["empty_answers"] += 1
-            return BadInputError(f"{self._where}: the model answered without a word", FailureCode.MODEL_FAILED)
+            return BadInputError(f"{self._where}: the model's answer is empty", FailureCode.MODEL_FAILED)
         return Reply(text, self.name, used.calls, used.input_tokens, used.output_tokens, complete=end is not None)
 
     def _generation_settings(self, captioner: ModelEntry) -> Any:

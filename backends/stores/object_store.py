@@ -177,7 +177,9 @@ class FolderStore(CheckedStore):
         try:
             _write_once(path, data)
         except FileNotFoundError as error:
-            raise TransientError(f"can't write {path}: its folder keeps going away; trying again may help") from error
+            raise TransientError(
+                f"can't write {path}: its folder is removed again and again; trying again may help"
+            ) from error
 
 
 # Deleting the last object of a folder deletes the folder, maybe between two steps of a write.

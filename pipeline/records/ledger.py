@@ -162,7 +162,7 @@ class Forgotten(Frozen):
 
 
 def read_forgotten(store: ObjectStore) -> Forgotten:
-    """Return the list, empty where nothing was forgotten; an unreadable one raises, lest documents are taken in again."""
+    """Return the list, empty if nothing was forgotten; an unreadable one raises, since documents would be taken in again."""
     stored = store.read_mutable(FORGOTTEN, fresh=False)
     return _decoded_forgotten(store, stored[0]) if stored is not None else Forgotten()
 

@@ -54,7 +54,7 @@ def update_alias(workspace: Workspace) -> bool:
             if current == collection:
                 break
             if time.monotonic() > patience:
-                raise TransientError(f"Weaviate at {server.url} goes on naming {current}; see its log")
+                raise TransientError(f"Weaviate at {server.url} still names {current}; see its log")
             # The server may name the old collection for a while after a move, so each move is requested once, and then
             # waited for.
             if (current, collection) != requested_move:

@@ -297,7 +297,7 @@ class Corpus(Section):
     @model_validator(mode="after")
     def _named_models(self) -> "Corpus":
         if reserved_names := sorted({CONTEXT, PERSON, NONE, MINILM, MULTILINGUAL} & set(self.models)):
-            raise ValueError(f"models: {reserved_names[0]!r} means something else; call the model otherwise")
+            raise ValueError(f"models: {reserved_names[0]!r} means something else; give the model another name")
         captioners = [name for name, entry in self.models.items() if entry.kind.writes]
         for key, name in self.captions.named.items():
             known = captioners if key == "summaries" else [CONTEXT, *captioners]

@@ -182,7 +182,7 @@ def test_a_cluster_that_wants_another_token_says_so_in_one_line(
     process = subprocess.run(
         [sys.executable, "-c", asked.format(cluster)], capture_output=True, text=True, check=False, timeout=120
     )
-    assert f"UserError: {by.format(cluster)} wants a token, or another one: set RAY_AUTH_MODE" in process.stderr
+    assert f"UserError: {by.format(cluster)} requires a token, or another one: set RAY_AUTH_MODE" in process.stderr
 
 
 def _vectors(workspace: Workspace) -> int:

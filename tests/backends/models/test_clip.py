@@ -129,7 +129,7 @@ def test_describing_a_model_imports_neither_torch_nor_open_clip(folder: Path) ->
     [
         ("ViT-L-14", None, r"ViT-L-14 is an architecture; name the file of its weights too"),
         ("ViT-L-14", "no/such.safetensors", r"there are no weights at no/such\.safetensors; bring the file"),
-        ("ViT-L-41", __file__, r"open_clip has no architecture 'ViT-L-41'; near to it: .*ViT-L-14"),
+        ("ViT-L-41", __file__, r"open_clip has no architecture 'ViT-L-41'; similar names: .*ViT-L-14"),
         ("{empty}", None, r"the folder .* has no open_clip_config\.json"),
         ("{bare}", None, r"the folder .* has no weights; bring them there"),
         ("{vague}", None, r"open_clip_config\.json of .* describes no model"),

@@ -229,9 +229,9 @@ def test_failures_that_are_not_in_a_row_end_nothing(endpoint: EndpointServer, be
 REFUSED: dict[str, tuple[Reaction, str, str]] = {
     "a refusal": (answer(None, refusal="I can't help with that."), "refusals", "I can't help with that"),
     "a content filter": (answer("", finish_reason="content_filter"), "refusals", "content filter"),
-    "an empty string": (answer(""), "empty_answers", "without a word"),
-    "spaces": (answer(" \n"), "empty_answers", "without a word"),
-    "null": (answer(None), "empty_answers", "without a word"),
+    "an empty string": (answer(""), "empty_answers", "answer is empty"),
+    "spaces": (answer(" \n"), "empty_answers", "answer is empty"),
+    "null": (answer(None), "empty_answers", "answer is empty"),
     "only thoughts": (answer("", finish_reason="length"), "empty_answers", "max_tokens"),
     "400": (status(400, "the picture is too small"), "rejected_requests", "the picture is too small"),
     "413": (status(413, "too large"), "rejected_requests", "too large"),
@@ -382,7 +382,7 @@ def test_a_wrong_path_is_named(endpoint: EndpointServer) -> None:
 
 def test_a_server_that_rejects_everything_is_a_mistake_of_the_corpus_file(endpoint: EndpointServer) -> None:
     endpoint.replies = lambda _: status(400, "this model takes no images")
-    with pytest.raises(UserError, match=r"rejects whatever it is asked.*takes no images"):
+    with pytest.raises(UserError, match=r"rejects every request.*takes no images"):
         asked(made(endpoint), *map(str, range(100)))
     assert len(endpoint.calls) < 40
 

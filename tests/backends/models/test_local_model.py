@@ -119,7 +119,7 @@ def test_a_picture_that_the_processor_refuses_is_its_own_failure(vlm_folder: Pat
 def test_a_model_that_fails_on_everything_is_a_mistake_of_the_corpus_file(vlm_folder: Path) -> None:
     model = made(vlm_folder, batch=8)
     failing(model, lambda _: RuntimeError("not implemented"))
-    with pytest.raises(UserError, match=r"models\.shapes: .* fails on whatever it is asked: not implemented"):
+    with pytest.raises(UserError, match=r"models\.shapes: .* fails on every request: not implemented"):
         asked(model, FAILURES_FROM_THE_START + 8)
 
 
@@ -214,7 +214,7 @@ def test_a_model_that_writes_nothing_says_so(vlm_folder: Path) -> None:
     model = made(vlm_folder)
     ending(model, after=1)
     found = asked(model, 2)
-    assert all(isinstance(outcome, BadInputError) and "without a word" in outcome.message for outcome in found.values())
+    assert all(isinstance(outcome, BadInputError) and "answer is empty" in outcome.message for outcome in found.values())
     assert model.faults == {"empty_answers": 2}
     assert model.usage.calls == 2
 

@@ -364,7 +364,8 @@ def test_a_version_whose_rows_show_no_picture_has_texts_alone_in_the_joint_space
         vectors = opened.index.vectors([str(row["evidence_id"]) for row in rows], "joint")
         pictures = opened.index.vectors([str(row["evidence_id"]) for row in rows], "image")
     assert len(vectors) == len(rows)
-    assert all((vectors[name] == pictures[name]).all() for name in pictures), "a picture has the vector of its own space"
+    for name, vector in pictures.items():  # of another batch, whose last bits differ
+        assert vectors[name] == pytest.approx(vector, abs=1e-6), "a picture has the vector of its own space"
 
 
 def test_the_corpus_file_says_which_models_it_can_name(tmp_path: Path) -> None:

@@ -245,7 +245,8 @@ def test_settings_are_part_of_the_key_and_only_of_their_space(clip_folder: Path,
     assert mean["image"] == long["image"]
     image = {"name": str(clip_folder), "revision": "1", "dimension": CLIP_DIMENSION}
     settings = {"combine": "mean", "image_weight": 0.5}
-    assert mean["unified"] == key(model=image, step=UNIFIED.version, settings=settings), "as release 0.2.0 had it"
+    expected = key(model=image, step=UNIFIED.version, layout="documents", settings=settings)
+    assert mean["unified"] == expected, "as when the corpus file had image_weight"
     assert mean["text"] == open_workspace(str(write_corpus(tmp_path))).spaces["text"].key
 
 

@@ -70,16 +70,22 @@ class _LastSeen:
     forgotten: datetime | None = None
 
 
-@dataclass(frozen=True)
 class _Views:
-    """An open version, and how it is seen by readers with some rights and principals."""
+    """An open version, and how readers see it by the rights that hold now. Thread-safe."""
 
-    whole: OpenVersion
-    of_reader: Callable[[Rights, Principals], ReaderVersion]
+    def __init__(self, whole: OpenVersion) -> None:
+        self.whole = whole
+        self._rights: Rights | None = None
+        self._of_principals: Callable[[Principals], ReaderVersion]
 
-    @classmethod
-    def of(cls, whole: OpenVersion) -> "_Views":
-        return cls(whole, functools.lru_cache(READERS_KEPT)(functools.partial(ReaderVersion.of, whole)))
+    def of_reader(self, rights: Rights, principals: Principals) -> ReaderVersion:
+        # Views by earlier rights go with them, since each keeps the rights of all documents in memory.
+        if rights is not self._rights:
+            self._of_principals = functools.lru_cache(READERS_KEPT)(functools.partial(ReaderVersion.of, self.whole, rights))
+            self._rights = rights
+        view = self._of_principals(principals)
+        # Another thread may have brought other rights meanwhile.
+        return view if view.rights is rights else ReaderVersion.of(self.whole, rights, principals)
 
 
 class PublishedCorpus:
@@ -225,7 +231,7 @@ class PublishedCorpus:
             if version not in self._open:
                 if not self._workspace.store.exists(manifest_name(version)):
                     raise self._no_manifest(version)
-                self._open[version] = _Views.of(open_version(self._workspace, version, self._settings))
+                self._open[version] = _Views(open_version(self._workspace, version, self._settings))
             self._open.move_to_end(version)
             while len(self._open) > self._versions_open:
                 self._open.popitem(last=False)

@@ -26,9 +26,12 @@ TRIES = 4
 """Random requests of each operation that the fast test sends by each caller."""
 
 
-@pytest.fixture(autouse=True)
-def _rights_hold_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.published.readers.RIGHTS_S", 0.0)
+@pytest.fixture(scope="module", autouse=True)
+def _rights_hold_at_once() -> Iterator[None]:
+    """Have readers look for new rights at each request, from the first one of a service on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.published.readers.RIGHTS_S", 0.0)
+        yield
 
 
 @pytest.fixture(scope="module")

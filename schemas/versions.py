@@ -184,14 +184,14 @@ class PlanSummary(PlanCounts):
     @property
     def expected(self) -> Spent:
         """What all models would spend within the budget."""
-        parts = (one.spent.times(one.affordable / one.items) for one in self.captions.values() if one.items)
+        parts = (calls.spent.times(calls.affordable / calls.items) for calls in self.captions.values() if calls.items)
         return sum(parts, Spent())
 
     def in_words(self) -> str:
         """Return it in one line, with what is a guess."""
         spent = self.expected
         about = f" (about {self.pages_estimated:,} of them guessed)" if self.pages_estimated else ""
-        guessed = sum(one.estimated for one in self.captions.values())
+        guessed = sum(expected.estimated for expected in self.captions.values())
         calls = f", {spent.calls:,} calls of models{' (a guess)' if guessed else ''}, {spent.money:,.2f} money"
         return (
             f"{self.new:,} new, {self.changed:,} changed, {self.gone:,} gone; {self.to_parse:,} documents with "

@@ -382,13 +382,16 @@ def step(
     corpus file gives the models of enrich. Steps of a version that needs none of them end at once.
     """
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.run import RefreshRun
+    from pipeline.run import RefreshRun, planned_workspace
     from pipeline.run_log import log_progress
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     if name not in _STEPS:
         raise UserError(f"there is no step {name!r}; there are: {', '.join(_STEPS)}")
-    refresh = RefreshRun(open_workspace(corpus), run, log_progress())
+    workspace = open_workspace(corpus)
+    if version is not None and name not in (_RELEASE, Stage.PLAN):
+        workspace = planned_workspace(workspace, version)
+    refresh = RefreshRun(workspace, run, log_progress())
     if name == _RELEASE:
         refresh.release()
     elif name == Stage.PLAN:

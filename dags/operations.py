@@ -140,6 +140,24 @@ def prune() -> str:
 
 
 @task
+def forget() -> str:
+    """Delete a document for good; a dry run only lists it. Return what was deleted, in words."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.upkeep.forget import forget as run
+    from schemas.errors import UserError
+
+    params = get_current_context()["params"]
+    source, dry_run = params["source"], params["dry_run"]
+    with logged_errors():
+        if not source or (params["confirm"] != source and not dry_run):
+            raise UserError(f"nothing was deleted: to confirm it, type the document's source, {source}")
+        workspace = open_workspace(corpus_file(params["corpus"]))
+        result = run(workspace, source, dry_run=dry_run, reason=params["reason"] or None, by=person())
+    sources, versions = ", ".join(result.sources), ", ".join(result.versions) or "no version"
+    return f"{'would be deleted' if dry_run else 'deleted'}: {len(result.documents)} documents ({sources}) from {versions}"
+
+
+@task
 def watch() -> None:
     """Log the state of every corpus, send it as metrics, and fail if a person is needed."""
     from airflow.sdk import Variable
@@ -275,6 +293,15 @@ def _operations(suffix: str, corpora: Param, stored: Param) -> Iterator[DAG]:
     dry_run = Param(False, type="boolean", title="Dry run", description="Count only, remove nothing.")
     yield _operation(
         f"inset_prune{suffix}", "Remove what no kept version needs", prune, {"corpus": corpora, "dry_run": dry_run}
+    )
+    listed_only = Param(True, type="boolean", title="Dry run", description="List only, delete nothing.")
+    document = {"source": Param("", type="string", title="Document"), "confirm": Param("", type="string", title="Confirm")}
+    yield _operation(
+        f"inset_forget{suffix}",
+        "Delete a document from every version, for good",
+        forget,
+        {"corpus": corpora, **document, "dry_run": listed_only},
+        {"owner": "inset"},
     )
     yield _operation(
         f"inset_replay{suffix}",

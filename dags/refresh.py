@@ -124,7 +124,7 @@ def parse(corpus: str, shards: list[int]) -> None:
     """Parse the documents of a shard, each in its own process."""
     from pipeline.run_log import log_note
 
-    with refresh_run(corpus) as run:
+    with refresh_run(corpus, planned("version")) as run:
         note = run.parse(planned("version"), shards)
     log_note(Stage.PARSE, note)
     counts = note.counts
@@ -138,7 +138,7 @@ def stage(corpus: str, name: str) -> None:
     """Run a stage on the whole version."""
     from pipeline.run_log import log_note
 
-    with refresh_run(corpus) as run:
+    with refresh_run(corpus, planned("version")) as run:
         if run.changes_nothing(planned("version")):
             raise AirflowSkipException("every document tried again failed again, so no version is needed")
         note = run.work(Stage(name), planned("version"))
@@ -148,7 +148,7 @@ def stage(corpus: str, name: str) -> None:
 @task
 def tag_shards(corpus: str) -> list[list[int]]:
     """Cut the tagged copies that are missing into shards."""
-    with refresh_run(corpus) as run:
+    with refresh_run(corpus, planned("version")) as run:
         shards = run.tag_shards(planned("version")) or 1  # without a shard, Airflow would skip what follows
     return [[shard, shards] for shard in range(shards)]
 
@@ -158,7 +158,7 @@ def tag(corpus: str, shard: list[int]) -> None:
     """Write the tagged copies of a shard, each in its own process; those that are stored are kept."""
     from pipeline.run_log import log_note
 
-    with refresh_run(corpus) as run:
+    with refresh_run(corpus, planned("version")) as run:
         note = run.tag(planned("version"), *shard)
     log_note(Stage.TAG, note)
     context: Any = get_current_context()
@@ -171,7 +171,7 @@ def review(corpus: str) -> None:
     from pipeline.approval import approval_of
 
     context = get_current_context()
-    with refresh_run(corpus) as run:
+    with refresh_run(corpus, planned("version")) as run:
         if run.changes_nothing(planned("version")):
             raise AirflowSkipException("every document tried again failed again, so no version is needed")
         question = approval_of(run.workspace, run.finish(planned("version")))
@@ -191,7 +191,7 @@ def publish(corpus: str) -> None:
     from pipeline.records.publication import check_publishable, decision, decision_in_words
 
     version = planned("version")
-    with refresh_run(corpus) as run:
+    with refresh_run(corpus, version) as run:
         elsewhere = decision(run.workspace.store, version) if is_decided_elsewhere() else None
         if elsewhere is not None:
             decision_text = decision_in_words(elsewhere, version)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pipeline.corpus.prompts import example_pictures, is_file
 from pipeline.corpus.workspace import open_corpus, open_workspace
-from pipeline.run import RefreshRun
+from pipeline.run import RefreshRun, planned_workspace
 from pipeline.run_log import log_note, log_progress
 from ray_jobs.cluster import runtime_env
 from ray_jobs.submission import Job
@@ -52,6 +52,8 @@ class Submission(NamedTuple):
 def job_of(corpus: str, run_id: str, version: str) -> Submission | None:
     """Return the job that enriches a version, one a run and version; None if the corpus file names no job server."""
     workspace = open_workspace(corpus)
+    if workspace.corpus.ray.jobs is not None:
+        workspace = planned_workspace(workspace, version)
     options = workspace.corpus.ray
     if options.jobs is None:
         return None

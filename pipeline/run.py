@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_incrementing
 
-from pipeline.corpus.workspace import Workspace
+from pipeline.corpus.workspace import Workspace, open_corpus
 from pipeline.records import lease
 from pipeline.records.access import update_rights
 from pipeline.records.ledger import read_failures, read_ledger
@@ -387,6 +387,24 @@ def _with_budget(workspace: Workspace, options: RunOptions) -> Workspace:
         return workspace
     budget = workspace.corpus.budget.model_copy(update={"money": options.money})
     return replace(workspace, corpus=workspace.corpus.model_copy(update={"budget": budget}))
+
+
+def planned_workspace(workspace: Workspace, version: str) -> Workspace:
+    """Return the workspace with the options of a version's plan, for a step in another process than the one that planned.
+
+    Raises ``UserError`` if the store, or a file that the corpus file names, is another one since.
+    """
+    if read_manifest(workspace.store, version) is not None:
+        return workspace
+    try:
+        plan = read_plan_summary(workspace.store, version)
+    except FileNotFoundError:
+        plan = None
+    if plan is not None and plan.corpus not in (None, workspace.corpus):
+        workspace = replace(open_corpus(plan.corpus, workspace.file), store=workspace.store)
+    if plan is None or plan.attempt not in ("", workspace.keys.attempt):
+        raise UserError(f"{workspace.file}, or a file that it names, changed while the refresh ran; refresh again")
+    return workspace
 
 
 def is_refused(workspace: Workspace, result: RefreshResult) -> bool:

@@ -93,15 +93,18 @@ def logged_errors() -> Iterator[None]:
 
 
 @contextmanager
-def refresh_run(corpus: str) -> "Iterator[RefreshRun]":
-    """Open the current run of a corpus file."""
+def refresh_run(corpus: str, version: str | None = None) -> "Iterator[RefreshRun]":
+    """Open the current run of a corpus file, with the options of a version's plan if one is named."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.records.notes import note_refresh, read_last_refresh
-    from pipeline.run import RefreshRun
+    from pipeline.run import RefreshRun, planned_workspace
     from pipeline.run_log import log_progress
 
     with logged_errors():
-        run = RefreshRun(open_workspace(corpus), run_name(), log_progress(), by=person())
+        workspace = open_workspace(corpus)
+        if version is not None:
+            workspace = planned_workspace(workspace, version)
+        run = RefreshRun(workspace, run_name(), log_progress(), by=person())
         yield run
         # A task that succeeds in a later try takes back the note of the try that failed; an error never gets here.
         last, task = read_last_refresh(run.workspace.store), get_current_context()["ti"].task_id

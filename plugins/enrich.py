@@ -40,7 +40,7 @@ class Enrich(BaseOperator):
         from ray_jobs.submission import JobServer
 
         run, version = run_name(), planned("version")
-        with refresh_run(self.corpus) as refresh:
+        with refresh_run(self.corpus, version) as refresh:
             submission = job_of(self.corpus, run, version)
             if submission is None:
                 log_note(Stage.ENRICH, refresh.work(Stage.ENRICH, version))

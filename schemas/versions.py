@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import AliasChoices, Field
 
 from schemas.base import Frozen
+from schemas.corpus import Corpus
 from schemas.errors import FailureCode
 from schemas.gates import GateResult
 from schemas.ids import FIRST_VERSION
@@ -251,6 +252,8 @@ class Plan(Frozen):
     outcome: Outcome = "build"
     options: RunOptions = RunOptions()
     listing: str = Field("", description="Digest of the source's listing.")
+    corpus: Corpus | None = Field(None, description="The options that the run keeps, however the corpus file is edited.")
+    attempt: str = Field("", description="Key of the work, which depends on the files that the corpus file names, too.")
 
 
 Action = Literal["refresh", "publish", "override", "rollback", "repair", "forget", "start", "replay", "reject", "access"]

@@ -140,6 +140,8 @@ def plan(
         again=sorted(retry & {document.doc_id for document in comparison.documents}),
         outcome=existing_version[1] if existing_version else "build",
         listing=listing_digest(listed),
+        corpus=corpus,
+        attempt=workspace.keys.attempt,
     )
 
 

@@ -26,6 +26,7 @@ STARTED = {
     "prune": "inset_prune",
     "plan": "inset_plan",
     "free": "inset_free_lease",
+    "forget": "inset_forget",
 }
 """The DAGs that the page starts, by action; of a corpus that has its own, its name follows."""
 
@@ -85,8 +86,7 @@ def corpus(
     store = store_of(corpus_schedule) if health.readable else None
     events = read_events(store, EVENTS) if store else []
     paged = Paged(version_names(store) if store else [], page, PER_PAGE)
-    suffix = f"_{corpus_schedule.name}" if corpus_schedule.operations.own_dags else ""
-    dags = {action: f"{dag}{suffix}" for action, dag in STARTED.items()} | {"refresh": dag_id}
+    dags = dags_of(corpus_schedule) | {"refresh": dag_id}
     of_airflow = (health.refreshing or "").startswith("airflow:")
     return render(
         request,
@@ -103,6 +103,12 @@ def corpus(
         dags=dags,
         startable=startable(dags.values(), user),
     )
+
+
+def dags_of(corpus_schedule: CorpusSchedule) -> dict[str, str]:
+    """Return the DAGs that operators start for a corpus, by action."""
+    suffix = f"_{corpus_schedule.name}" if corpus_schedule.operations.own_dags else ""
+    return {action: f"{dag}{suffix}" for action, dag in STARTED.items()}
 
 
 @router.get("/changes", response_class=HTMLResponse)
@@ -130,6 +136,7 @@ def diff(
 def document_diff(
     request: Request,
     dag_id: str,
+    user: User,
     base: Annotated[str, Query(pattern=VERSION_PATTERN)],
     version: Annotated[str, Query(pattern=VERSION_PATTERN)],
     source: Annotated[str, Query(max_length=1024)],
@@ -138,6 +145,7 @@ def document_diff(
     """Show what changed inside a document between two versions, with its pages side by side."""
     corpus_schedule = stored_corpus_of(dag_id)
     changed = document_changes(store_of(corpus_schedule), base, version, source)
+    forget = dags_of(corpus_schedule)["forget"]
     return render(
         request,
         "document_changes.html",
@@ -147,6 +155,8 @@ def document_diff(
         version=version,
         source=source,
         changed=changed,
+        forget=forget,
+        may_forget=forget in startable([forget], user),
         paged=Paged(changed.pages, page, PER_PAGE),
     )
 

@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.differences import stored_name
+from pipeline.records.ledger import read_forgotten
 from pipeline.records.publication import read_events, read_pointer
 from pipeline.run import refresh
 from plugins.airflow_run import has_moved
@@ -19,7 +20,15 @@ from tests.dags.test_refresh import described
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
-MOVES = {"inset_free_lease", "inset_plan", "inset_prune", "inset_publish", "inset_replay", "inset_roll_back"}
+MOVES = {
+    "inset_forget",
+    "inset_free_lease",
+    "inset_plan",
+    "inset_prune",
+    "inset_publish",
+    "inset_replay",
+    "inset_roll_back",
+}
 
 _DESCRIBE = """
 import json
@@ -38,7 +47,14 @@ def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_en
         (tmp_path / "corpora" / f"{name}.yaml").write_text(f"name: {name}\n{text}\n")
     dags = described(tmp_path / "corpora", airflow_env, _DESCRIBE)
     assert sorted(dags) == [
-        *("inset_evaluate", "inset_free_lease", "inset_plan", "inset_prune", "inset_publish"),
+        *(
+            "inset_evaluate",
+            "inset_forget",
+            "inset_free_lease",
+            "inset_plan",
+            "inset_prune",
+            "inset_publish",
+        ),
         *("inset_replay", "inset_roll_back"),
     ]
     moves = ("inset_free_lease", "inset_publish", "inset_roll_back")
@@ -193,3 +209,14 @@ def test_versions_are_rolled_back_and_published_with_person_and_reason(tmp_path:
     refresh(workspace)
     assert airflow(env, "dags", "test", "inset_watch").returncode == 0
     assert states(env) == {"watch": "success", "update_assets": "success"}
+
+    forgotten = {"corpus": "manuals", "source": "pump.pdf", "reason": "withdrawn", "confirm": "pump"}
+    for more, outcome in (({"dry_run": True}, "success"), ({"dry_run": False}, "failed")):
+        airflow(env, "dags", "test", "inset_forget", "--conf", json.dumps(forgotten | more))
+        assert states(env) == {"forget": outcome}
+        assert read_forgotten(workspace.store).documents == []
+    airflow(
+        env, "dags", "test", "inset_forget", "--conf", json.dumps(forgotten | {"dry_run": False, "confirm": "pump.pdf"})
+    )
+    (document,) = read_forgotten(workspace.store).documents
+    assert (document.by, document.reason) == ("dag_test", "withdrawn")

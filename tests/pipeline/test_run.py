@@ -13,14 +13,35 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.manifests import read_manifest, read_override
 from pipeline.records.notes import read_last_refresh
 from pipeline.records.publication import decision, decision_in_words, list_versions, read_pointer
-from pipeline.run import Approved, RefreshRun, is_refused, refresh
+from pipeline.run import Approved, RefreshRun, is_refused, planned_workspace, refresh
 from pipeline.run_log import log_note, log_plan
 from pipeline.stages.publish import make_live, roll_back_version
-from schemas.errors import ContractError
+from schemas.errors import ContractError, UserError
 from schemas.stages import ON_A_VERSION, Stage
 from schemas.versions import Manifest, RunOptions
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
+
+
+def test_a_run_keeps_the_options_of_its_plan(published: Workspace) -> None:
+    write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
+    version = RefreshRun(published, "run-1").plan().version
+    RefreshRun(published, "run-1").parse(version)
+    write_corpus(published.file.parent.parent, "chunks: {tokens: 60}\ncaptions: {ocr: none, corrections: better.csv}\n")
+    published.file.write_text(published.file.read_text().replace("captions: {ocr: none}\n", "", 1))
+    (published.file.parent / "better.csv").write_text("figure,description\n")
+    edited = open_workspace(str(published.file))
+    for stage in ON_A_VERSION:
+        RefreshRun(planned_workspace(edited, version), "run-1").work(stage, version)
+    assert RefreshRun(planned_workspace(edited, version), "run-1").publish(version)
+
+    write_manual(Path(published.corpus.source) / "belt.pdf", "belt drive", seed=8)
+    version = RefreshRun(edited, "run-1").plan().version
+    (published.file.parent / "better.csv").write_text("figure,description\n12345678,A pump\n")
+    with pytest.raises(
+        UserError, match=r"manuals\.yaml, or a file that it names, changed while the refresh ran; refresh again"
+    ):
+        planned_workspace(open_workspace(str(published.file)), version)
 
 
 def test_a_version_that_an_operator_let_pass_is_no_refusal(published: Workspace) -> None:

@@ -172,7 +172,8 @@ async function submit(form) {
     form.closest("dialog").dataset.changed = "";
     form.querySelector("[data-close]").textContent = "Close";
     renew().catch(() => {}); // closing the dialog loads the page anew
-    if (state === "success") { // once more would start a further run
+    if (state === "success") { // once more would start a further run, which a dry run is for
+      send.disabled = !(conf.dry_run || planned);
       const task = planned ? "plan" : form.dataset.shows;
       const result = task && await call(`${runPath(dag, run)}/taskInstances/${task}/xcomEntries/return_value`);
       return show([result ? `${result.value} – ` : "Done: ", link], "success");

@@ -402,7 +402,7 @@ def planned_workspace(workspace: Workspace, version: str) -> Workspace:
         plan = None
     if plan is not None and plan.corpus not in (None, workspace.corpus):
         workspace = replace(open_corpus(plan.corpus, workspace.file), store=workspace.store)
-    if plan is None or plan.attempt not in ("", workspace.keys.attempt):
+    if plan is None or plan.assembled not in ("", workspace.keys.assembled):
         raise UserError(f"{workspace.file}, or a file that it names, changed while the refresh ran; refresh again")
     return workspace
 

@@ -253,7 +253,7 @@ class Plan(Frozen):
     options: RunOptions = RunOptions()
     listing: str = Field("", description="Digest of the source's listing.")
     corpus: Corpus | None = Field(None, description="The options that the run keeps, however the corpus file is edited.")
-    attempt: str = Field("", description="Key of the work, which depends on the files that the corpus file names, too.")
+    assembled: str = Field("", description="Key of the work, which depends on the files that the corpus file names, too.")
 
 
 Action = Literal["refresh", "publish", "override", "rollback", "repair", "forget", "start", "replay", "reject", "access"]

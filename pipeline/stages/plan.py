@@ -141,7 +141,7 @@ def plan(
         outcome=existing_version[1] if existing_version else "build",
         listing=listing_digest(listed),
         corpus=corpus,
-        attempt=workspace.keys.attempt,
+        assembled=workspace.keys.assembled,
     )
 
 

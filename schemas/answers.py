@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from schemas.base import Frozen, Section, Text
-from schemas.evidence import CitedRegion, HasTaggedPdf, Span, TraceStep
+from schemas.evidence import CitedRegion, HasTaggedPdf, OwnFieldValues, Span, Superseded, TraceStep
 from schemas.filters import Modality
 from schemas.retrieval import ListedPreset, Name, NamedPreset
 from schemas.versions import Spent
@@ -105,6 +105,8 @@ class Citation(Frozen):
     section_path: list[str]
     regions: list[CitedRegion]
     tagged_pdf: HasTaggedPdf = False
+    fields: OwnFieldValues = Field({})
+    superseded: Superseded = ""
     page_link: str = ""
     pdf_link: str = ""
     original_link: str = ""

@@ -161,6 +161,16 @@ class CitedFigure(Frozen):
     bbox: tuple[float, float, float, float]
 
 
+FieldValue = bool | float | str | list[str]
+
+OwnFieldValues = Annotated[
+    dict[str, FieldValue], Field(description="The shown fields of the corpus's own, by name, of this document.")
+]
+
+Superseded = Annotated[
+    str, Field(description='"Revision 7, superseded by 9" where a newer revision replaces the document; else "".')
+]
+
 Span = tuple[int, int]
 
 
@@ -204,6 +214,8 @@ class Hit(Frozen):
     doc_type: str | None = Field(
         None, description="The document's type, as doc_types of the corpus file names it; null if none fits."
     )
+    fields: OwnFieldValues = Field({})
+    superseded: Superseded = ""
     highlights: list[Span] = Field(
         [],
         description="Where words of the question, or its phrases, stand in text: [start, end) in characters; none where the "

@@ -3,12 +3,12 @@
 import contextlib
 import datetime
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from schemas.access import Allowed
 from schemas.base import Frozen
@@ -58,6 +58,12 @@ class PageRange(Frozen):
     last: PageNumber | None = Field(None, description="null: to the end of the document.")
 
 
+ACCESS = "access"
+"""The column of an index with the principals that might read a row's document when the row was written."""
+
+SUPERSEDED = "superseded"
+"""The column of an index that says whether a newer revision replaces a row's document."""
+
 MOST_NAMED = 1_000
 """Maximum documents, pages or rows that a filter lists, as many as engines compare in some 40 ms."""
 
@@ -80,17 +86,58 @@ Phrase = Annotated[_Name, Field(max_length=500)]
 EvidenceId = Annotated[_Name, Field(max_length=64)]
 
 
+FieldName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+FieldType = Literal["keyword", "keywords", "number", "date", "boolean"]
+Comparison = Literal[">=", "<=", ">", "<"]
+_Word = Annotated[_Name, Field(max_length=500)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+FieldTest = (
+    bool
+    | _Number
+    | _Word
+    | Annotated[list[_Word | _Number], Field(min_length=1, max_length=MOST_WORDED)]
+    | Annotated[dict[Comparison, _Word | _Number], Field(min_length=1)]
+)
+"""What a field must be: a value, one of several, or within bounds."""
+
+_COMPARED = re.compile(r"([a-z][a-z0-9_]*)\s*(>=|<=|>|<|=)\s*(.+)", re.DOTALL)
+
+
+def field_column(name: str) -> str:
+    """Return the column of an index with a field of one's own."""
+    return f"field_{name}"
+
+
+def where_of(texts: Iterable[str]) -> dict[str, Any]:
+    """Return the conditions that texts such as ``product=PX-4`` and ``revision>=7`` say; equal names mean any of the values.
+
+    Raises ``ValueError`` with what to write.
+    """
+    tests: dict[str, Any] = {}
+    for text in texts:
+        match = _COMPARED.fullmatch(text.strip())
+        if match is None:
+            raise ValueError("write a field and a value, such as product=PX-4 or revision>=7")
+        name, comparison, value = match.groups()
+        if comparison == "=":
+            tests[name] = [*(tests[name] if isinstance(tests.get(name), list) else []), value.strip()]
+        else:
+            tests[name] = (tests[name] if isinstance(tests.get(name), dict) else {}) | {comparison: value.strip()}
+    return tests
+
+
 @dataclass(frozen=True)
 class Condition:
     """How engines compare a filter with a column of the index; ``by`` turns each value into one that the column has.
 
     ``any``: the column has one of the values; ``shares``: its list has one of them; ``is``: it has the value; ``from`` and
-    ``until``: it isn't null, and isn't before, or after, the value; ``allows``: its list, or the row's document, is in an
+    ``until``: it isn't null, and isn't before, or after, the value; ``valid``: it is false, or the row's document is one of the
+    value; ``allows``: its list, or the row's document, is in an
     ``Allowed``.
     """
 
     column: str
-    holds: Literal["any", "shares", "is", "from", "until", "allows"]
+    holds: Literal["any", "shares", "is", "from", "until", "valid", "allows"]
     by: Callable[[Any], Any] = lambda value: value
 
 
@@ -114,7 +161,7 @@ class Input:
     parameter: str
     shown_as: str
     label: str = ""
-    kind: Literal["text", "file", "pages", "figures", "day", "language", "choice"] = "text"
+    kind: Literal["text", "file", "pages", "figures", "day", "language", "choice", "fields", "superseded"] = "text"
     hint: str = ""
     title: str = ""
 
@@ -271,6 +318,27 @@ class Filters(Frozen):
         [], max_length=MOST_NAMED, description="Rows, by id."
     )
 
+    where: Annotated[
+        dict[FieldName, FieldTest],
+        Option(("--where",), "Only documents with this field of the corpus: product=PX-4, revision>=7; repeat for more."),
+        Input("where", "{}", kind="fields"),
+    ] = Field(
+        {},
+        max_length=MOST_GLOBS,
+        description="Fields of the corpus's own, by name: a value, a list of which one fits, or bounds such as "
+        '{">=": 7}; dates such as 2024-03-31.',
+    )
+    superseded: Annotated[
+        Literal["exclude", "include"] | None,
+        Condition(SUPERSEDED, "valid", lambda _: ()),
+        Option(("--superseded",), "include: also documents that a newer revision replaces."),
+        Input("superseded", "With superseded documents", "Superseded documents", "superseded"),
+    ] = Field(
+        None,
+        description="include: also documents that a newer revision replaces, by supersedes of the corpus file. By default they "
+        "are left out, unless documents, rows or the revision are named.",
+    )
+
     def __hash__(self) -> int:
         """Filters are keys of caches."""
         return hash(repr(self))
@@ -282,23 +350,42 @@ class Filters(Frozen):
             for condition in field.metadata:
                 if isinstance(condition, Condition) and setting is not None and setting != []:
                     yield (condition, [*map(condition.by, setting)] if isinstance(setting, list) else condition.by(setting))
+        for name, test in self.where.items():
+            yield from _conditions_of(field_column(name), test)
+
+
+_HOLDS: Mapping[Comparison, Literal["from", "until"]] = {">=": "from", "<=": "until"}
+
+
+def _conditions_of(column: str, test: FieldTest) -> Iterator[tuple[Condition, Any]]:
+    """Yield the conditions of a resolved test: texts are of columns with lists, and bounds are inclusive."""
+    if isinstance(test, dict):
+        yield from ((Condition(column, _HOLDS[comparison]), bound) for comparison, bound in test.items())
+    elif isinstance(test, list):
+        yield Condition(column, "shares" if isinstance(test[0], str) else "any"), test
+    else:
+        yield Condition(column, "is"), test
 
 
 NO_FILTERS = Filters()
-
-ACCESS = "access"
-"""The column of an index with the principals that might read a row's document when the row was written."""
 
 
 class ReaderFilters(Filters):
     """Resolved filters that also leave out what a reader may not see. Requests never hold them."""
 
     allowed: Annotated[Allowed, Condition(ACCESS, "allows")]
+    valid: Annotated[tuple[str, ...] | None, Condition(SUPERSEDED, "valid")] = None
 
     @classmethod
-    def of(cls, filters: Filters, allowed: Allowed) -> "ReaderFilters":
-        """Return filters narrowed to what a reader may see."""
-        return cls.model_construct(**dict(filters), allowed=allowed)
+    def of(cls, filters: Filters, allowed: Allowed, valid: Sequence[str] = ()) -> "ReaderFilters":
+        """Return filters narrowed to what a reader may see.
+
+        ``valid`` are superseded documents of whose newer revisions the reader may see none, so that they are valid for it.
+        """
+        fields = dict(filters)
+        if valid and filters.superseded is not None:
+            fields |= {"superseded": None, "valid": tuple(valid)}
+        return cls.model_construct(**fields, allowed=allowed)
 
 
 def inputs() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from schemas.base import Frozen
 from schemas.documents import CellSpan, FoundBy, Furniture, Role
 from schemas.errors import Failure
 from schemas.evidence import CellSpans, CitedFigure, CitedRegion, Links
-from schemas.filters import Modality
+from schemas.filters import FieldType, Modality
 from schemas.gates import GateResult
 from schemas.retrieval import ListedPreset
 from schemas.versions import Counts, Override, PlanSummary
@@ -43,6 +43,17 @@ class DocumentInfo(DocumentSummary):
     version: str
 
 
+class Facet(Frozen):
+    """A field of the corpus's own, for the filter ``where``."""
+
+    name: str
+    title: str
+    type: FieldType
+    values: dict[str, int] = Field(
+        {}, description="Documents by value, the most frequent first, where the corpus file makes it a facet; at most 50."
+    )
+
+
 class CorpusOverview(Frozen):
     """What the live version of a corpus holds; zero and empty while none is live."""
 
@@ -58,6 +69,7 @@ class CorpusOverview(Frozen):
         {}, description="Documents by language, in ISO 639-1, of those whose language is known."
     )
     doc_types: dict[str, int] = Field({}, description="Documents by type, of those to which the corpus file gives one.")
+    fields: list[Facet] = Field([], description="Fields of the corpus's own, which the filter where compares.")
     modalities: list[Modality] = Field([], description="What its rows are.")
     suggestions: list[str] = Field([], description="Questions to start with, such as the corpus's golden ones.")
     sources: list[str] = Field([], description="Sources of its documents, for completing a filter; may be cut short.")

@@ -207,6 +207,8 @@ def _allows(filters: Filters, row: Mapping[str, object]) -> bool:
     return all(
         _may_be_seen(wanted, columns)
         if condition.holds == "allows"
+        else (not columns[condition.column] or columns["doc_id"] in wanted)
+        if condition.holds == "valid"
         else _holds(condition.holds, wanted, columns[condition.column])
         for condition, wanted in filters.conditions()
     )
@@ -228,6 +230,6 @@ def _holds(how: str, wanted: Any, has: Any) -> bool:
         case "is":
             return bool(has == wanted)
         case "from":
-            return bool(has and has >= wanted)
+            return has is not None and bool(has >= wanted)
         case _:
-            return bool(has and has <= wanted)
+            return has is not None and bool(has <= wanted)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from backends.pdf.document import open_document
 from backends.pdf.opening import open_pdf
+from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
 from schemas.corpus import ParseOptions
+from schemas.ids import document_file
 from workers.child_processes import Done, run_all
 from workers.isolation import isolate
 
@@ -49,3 +51,20 @@ def _texts(task: tuple[str, str, int], _opened: Callable[[int], None]) -> list[s
     step = -(-document.page_count // pages) or 1
     read = (document.read_page(number) for number in range(1, document.page_count + 1, step))
     return [" ".join(line.line.text for line in page.lines) for page in read]
+
+
+def read_pdf_metadata(
+    doc_ids: Sequence[str], *, store_address: str, limits: ParseOptions, passwords: Sequence[str], keys: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Return entries of each PDF's own metadata, by document id and key; without PDFs that can't be opened."""
+    tasks = [(doc_id, store_address, passwords, keys) for doc_id in doc_ids]
+    with contextlib.closing(run_all(_metadata, tasks, limits)) as outcomes:
+        return {doc_id: last.result for (doc_id, *_), last in outcomes if isinstance(last, Done)}
+
+
+def _metadata(task: tuple[str, str, Sequence[str], Sequence[str]], _opened: Callable[[int], None]) -> dict[str, str]:
+    doc_id, store_address, passwords, keys = task
+    data = open_store(store_address).get(document_file(doc_id))
+    isolate()
+    document = open_document(data, passwords)
+    return {key: " ".join(document.metadata(key).split()) for key in keys}

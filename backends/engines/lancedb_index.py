@@ -427,15 +427,22 @@ def _condition(condition: Condition, operand: Any) -> str:
             values = ", ".join(f"CAST({number} AS INT)" for number in operand) if are_numbers else listed(operand)
             return f"array_has_any({condition.column}, make_array({values}))"
         case "any":
-            return f"{condition.column} IN ({listed(operand)})"
+            return f"{condition.column} IN ({', '.join(map(_literal, operand))})"
         case "is":
             return f"{condition.column} = {str(operand).lower()}"
         case "from":
-            return f"{condition.column} >= {listed([operand])}"
+            return f"{condition.column} >= {_literal(operand)}"
         case "until":
-            return f"{condition.column} <= {listed([operand])}"
+            return f"{condition.column} <= {_literal(operand)}"
+        case "valid":
+            anyway = f" OR doc_id IN ({listed(operand)})" if operand else ""
+            return f"({condition.column} = false{anyway})"
         case "allows":
             return _may_be_seen(operand)
+
+
+def _literal(value: str | float) -> str:
+    return listed([value]) if isinstance(value, str) else repr(value)
 
 
 def _may_be_seen(allowed: Allowed) -> str:

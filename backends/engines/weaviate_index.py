@@ -39,7 +39,7 @@ from schemas.access import Allowed
 from schemas.base import batched
 from schemas.errors import ContractError, DamagedError, TransientError
 from schemas.evidence import EVIDENCE
-from schemas.filters import ACCESS, NO_FILTERS, Condition, Filters
+from schemas.filters import ACCESS, NO_FILTERS, SUPERSEDED, Condition, Filters, field_column
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
 
 ROWS_A_REQUEST = 200
@@ -55,7 +55,21 @@ MOST = 10_000
 """Most rows of one answer: the server's ``QUERY_MAXIMUM_RESULTS``."""
 
 _FILTERABLE = frozenset(
-    (NAMES, PAGES, SECTIONS, FIGURES, LABELS, "modality", "doc_id", "page", "date", "language", "doc_type", ACCESS)
+    (
+        NAMES,
+        PAGES,
+        SECTIONS,
+        FIGURES,
+        LABELS,
+        "modality",
+        "doc_id",
+        "page",
+        "date",
+        "language",
+        "doc_type",
+        ACCESS,
+        SUPERSEDED,
+    )
 )
 _IDS_A_QUERY = 500
 _TRUSTED_S = 1.0
@@ -336,7 +350,8 @@ def _property(column: "pa.Field[Any]") -> dict[str, Any]:
     if inner == pa.string():
         searched = is_terms(column.name)
         configuration |= {"tokenization": "whitespace" if searched else "field", "indexSearchable": searched}
-    return configuration | {"indexFilterable": column.name in _FILTERABLE}
+    is_filterable = column.name in _FILTERABLE or column.name.startswith(field_column(""))
+    return configuration | {"indexFilterable": is_filterable}
 
 
 _CELLS = "cells"
@@ -437,6 +452,9 @@ def _condition(condition: Condition, operand: Any) -> Any:
             return column.greater_or_equal(operand)
         case "until":
             return column.less_or_equal(operand)
+        case "valid":
+            is_valid = column.equal(val=False)
+            return Filter.any_of([is_valid, _of_documents(operand)]) if operand else is_valid
         case "allows":
             return _may_be_seen(operand)
 

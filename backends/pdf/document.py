@@ -109,19 +109,20 @@ class MuPdfDocument:
     @property
     def title(self) -> str:
         """The title in its metadata; "" without one."""
-        return self._metadata("title")
+        return self.metadata("title")
 
     @property
     def subject(self) -> str:
         """The subject in its metadata; "" without one."""
-        return self._metadata("subject")
+        return self.metadata("subject")
 
     @property
     def dates(self) -> tuple[str, str]:
         """Its modification and creation dates in its metadata; "" without them."""
-        return self._metadata("modDate"), self._metadata("creationDate")
+        return self.metadata("modDate"), self.metadata("creationDate")
 
-    def _metadata(self, name: str) -> str:
+    def metadata(self, name: str) -> str:
+        """Return an entry of its metadata, such as author; "" without it."""
         return str((self._pdf.metadata or {}).get(name) or "")
 
     def page_labels(self) -> list[str]:

@@ -19,8 +19,8 @@ import yaml
 from pipeline.corpus.workspace import Workspace, read_own_file
 from schemas.access import Principals, of_site
 from schemas.base import extensions
-from schemas.corpus.documents import FieldType
 from schemas.errors import TransientError, UserError
+from schemas.filters import FieldType
 from schemas.parquet import from_parquet
 from schemas.printing import without_secrets
 

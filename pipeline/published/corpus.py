@@ -386,7 +386,7 @@ class PublishedCorpus:
             if pointer is None:
                 return CorpusOverview(name=self.name, problem=nothing_live(self._workspace.store, self.name))
         with self.opened(pointer) as opened:
-            counts = opened.shown_counts
+            counts, facets = opened.shown_counts, opened.own_fields.facets(opened.are_visible)
             sources = sorted(source for names in opened.sources.values() for source in names)
             presets = [preset for preset in self._presets() if not opened.lacks(preset)]
             suggestions = self._suggestions(opened)
@@ -401,6 +401,7 @@ class PublishedCorpus:
             rows=counts.rows,
             languages=counts.documents_by_language,
             doc_types=counts.documents_by_type,
+            fields=facets,
             modalities=[modality for modality in Modality if counts.rows_by_modality.get(modality)],
             suggestions=suggestions,
             sources=sources[:_SOURCES_LISTED],

@@ -69,22 +69,24 @@ class RightsReader:
 class ReaderIndex:
     """A version's index without the rows of documents that a reader may not see."""
 
-    def __init__(self, index: ReadableIndex, allowed: Allowed, sees: Callable[[str], bool]) -> None:
-        self._index, self._allowed, self._sees = index, allowed, sees
+    def __init__(
+        self, index: ReadableIndex, allowed: Allowed, sees: Callable[[str], bool], valid: Sequence[str] = ()
+    ) -> None:
+        self._index, self._allowed, self._sees, self._valid = index, allowed, sees, valid
 
     def bm25(
         self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
     ) -> Ranked:
         """Return ``(evidence_id, BM25 score)``; frequencies of words are those of all rows."""
-        return self._index.bm25(query, k, ReaderFilters.of(filters, self._allowed), weights, every=every)
+        return self._index.bm25(query, k, self._seen(filters), weights, every=every)
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, cosine similarity)``."""
-        return self._index.dense(vector, k, ReaderFilters.of(filters, self._allowed), space)
+        return self._index.dense(vector, k, self._seen(filters), space)
 
     def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, MaxSim)``."""
-        return self._index.late(vectors, k, ReaderFilters.of(filters, self._allowed), space)
+        return self._index.late(vectors, k, self._seen(filters), space)
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of some ids that the reader may see; the others are left out as unknown ids are."""
@@ -93,6 +95,9 @@ class ReaderIndex:
     def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
         """Return a space's vectors of the rows that the reader may see."""
         return self._index.vectors([str(row["evidence_id"]) for row in self.fetch(evidence_ids)], space)
+
+    def _seen(self, filters: Filters) -> Filters:
+        return ReaderFilters.of(filters, self._allowed, self._valid)
 
 
 class _Visible(Mapping[str, Value]):
@@ -157,9 +162,11 @@ class ReaderVersion(OpenVersion):
             name: None if documents is None else _Visible(documents, rights, principals)
             for name, documents in (("sources", whole.sources), ("pages", whole.pages), ("tagged", whole.tagged))
         }
-        own_fields = {field.name: getattr(whole, field.name) for field in fields(OpenVersion)} | visible
-        own_fields["index"] = ReaderIndex(whole.index, allowed, sees)
-        return cls(**own_fields, whole=whole, rights=rights, principals=principals)
+        attributes = {field.name: getattr(whole, field.name) for field in fields(OpenVersion)} | visible
+        # A revision is valid for a reader who may see none of those that supersede it.
+        valid = whole.own_fields.valid_for(lambda doc_ids: rights.which(doc_ids, principals))
+        attributes["index"] = ReaderIndex(whole.index, allowed, sees, valid)
+        return cls(**attributes, whole=whole, rights=rights, principals=principals)
 
     @property
     def longest(self) -> int:

@@ -9,12 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from backends.engines.analyser import query_terms, spans
 from pipeline.corpus.earlier_keys import stored_embedding_models
 from pipeline.corpus.models import Embedders, QueryModels, Record
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.contents import Contents
+from pipeline.published.own_fields import NO_FIELDS, OwnFields
+from pipeline.records.columns import read_documents_columns
 from pipeline.records.converted import pdf_of, read_converted
 from pipeline.records.evidence import DocumentRows, pictured_rows, read_placements
 from pipeline.records.ledger import read_ledger
@@ -22,6 +25,7 @@ from pipeline.records.manifests import check_index_files, read_manifest
 from pipeline.records.row_parts import read_parts
 from pipeline.records.tagged_copies import tagged_copies
 from schemas.corpus import Corpus, TagOptions
+from schemas.corpus.documents import OwnField, Supersedes
 from schemas.errors import NotFoundError, TransientError, UserError
 from schemas.evidence import CitedRegion, Hit, SearchResult, SimilarFigures, Span
 from schemas.filters import Filters, Modality
@@ -56,6 +60,7 @@ DOCUMENTS_KEPT = 32
 WORDS_KEPT = 10_000
 """Words of questions whose best score is kept, some 500 bytes each."""
 
+_OWN_FIELDS, _SUPERSEDES = TypeAdapter(dict[str, OwnField]), TypeAdapter(Supersedes | None)
 _HIT_FIELDS = frozenset(Hit.model_fields)
 _OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
 
@@ -77,6 +82,7 @@ class OpenVersion:
         tagged: Names of tagged copies by document id; None where the version was made without.
         converted: Names of the PDFs that documents in other formats were converted into, by document id.
         has_pages: Whether it has rows of whole pages.
+        own_fields: The values of the corpus's own fields, by document.
         record: Wraps generative models, so that an experiment keeps their replies.
     """
 
@@ -93,6 +99,7 @@ class OpenVersion:
     converted: Mapping[str, str]
     has_pages: bool = False
     calibration: Calibration = DEFAULT_CALIBRATION
+    own_fields: OwnFields = NO_FIELDS
     record: Record | None = None
 
     def search(
@@ -252,7 +259,7 @@ class OpenVersion:
 
     def resolved(self, filters: Filters) -> Filters:
         """Return equivalent filters that every engine understands: without globs, page ranges and phrases."""
-        resolved_filters = resolve(filters, self.sources, self.longest)
+        resolved_filters = resolve(filters, self.sources, self.longest, self.own_fields.types, self.own_fields.newest)
         if not resolved_filters.phrases:
             return resolved_filters
         evidence_ids = holding(self.index, resolved_filters)
@@ -434,6 +441,8 @@ class OpenVersion:
                 "source": row["sources"][0],
                 "regions": regions,
                 "tagged_pdf": self.tagged is not None and row["doc_id"] in self.tagged,
+                "fields": self.own_fields.of(row["doc_id"]),
+                "superseded": self.own_fields.superseded(row["doc_id"], self.are_visible),
                 "figures": localise(row["figure_refs"], row["doc_id"], regions, placements),
             }
         )
@@ -451,11 +460,14 @@ def open_version(workspace: Workspace, version: str, settings: Callable[[], Corp
     settings = settings or (lambda: workspace.corpus)
     spaces, tags, embeddings, counts = workspace.spaces, workspace.corpus.tags, workspace.corpus.embedding_models, Counts()
     has_pages = workspace.keys.drawn is not None
+    fields, supersedes = workspace.corpus.fields, workspace.corpus.supersedes
     if manifest is not None:
         counts = manifest.counts
         has_pages = counts.rows_by_modality.get(Modality.PAGE, 0) > 0
         spaces, tags = manifest.spaces, TagOptions.model_validate(manifest.parameters.get("tags", {}))
         embeddings = stored_embedding_models(manifest.parameters)
+        fields = _OWN_FIELDS.validate_python(manifest.parameters.get("fields", {}))
+        supersedes = _SUPERSEDES.validate_python(manifest.parameters.get("supersedes"))
     try:
         ledger = read_ledger(workspace.store, version)
     except FileNotFoundError as error:
@@ -484,5 +496,6 @@ def open_version(workspace: Workspace, version: str, settings: Callable[[], Corp
         tagged=tagged_copies(workspace.store, version),
         converted=read_converted(workspace.store, version),
         has_pages=has_pages,
+        own_fields=OwnFields(read_documents_columns(workspace.store, version), fields, supersedes, settings),
         calibration=(manifest and manifest.calibration) or default_calibration(spaces[NEARNESS.name].model.name),
     )

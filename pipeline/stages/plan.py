@@ -15,7 +15,7 @@ from pipeline.corpus.presets import check_default_preset, default_preset
 from pipeline.corpus.statements import Statements
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import ENGINE_GATES, holds
-from pipeline.records.columns import are_rights_outdated
+from pipeline.records.columns import are_rights_outdated, metadata_key
 from pipeline.records.converted import conversion_advice, converted_otherwise, wait_no_longer, without_libreoffice
 from pipeline.records.descriptions import read_spent
 from pipeline.records.expected_calls import expected_calls, expected_embeddings, expected_gpu_work, per_byte
@@ -115,6 +115,7 @@ def plan(
         | {row.source: row.doc_id for row in comparison.carried},
         # A refused version is built once more when LibreOffice is there.
         **({"lacks": "libreoffice"} if without_libreoffice(listed) else {}),
+        **metadata_key(workspace, [file.source for file in listed]),
     )
     parsed = _parsed_documents(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}

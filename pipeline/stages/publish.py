@@ -107,7 +107,11 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         captioners={name: captioner.captions for name, captioner in workspace.captioners.items()},
         spent=notes[Stage.ENRICH].spent if Stage.ENRICH in notes else {},
         parameters=corpus.model_dump(
-            mode="json", exclude={"source", "store", "questions", "schedule", "operations", "retrieval", "answer"}
+            mode="json",
+            exclude={
+                *("source", "store", "questions", "schedule", "operations", "retrieval", "answer", "access", "metadata"),
+                *(name for name in ("fields", "supersedes") if not getattr(corpus, name)),
+            },
         )
         | {"ranking": ranking.model_dump(mode="json"), "judged_by": judged_by},
         counts=counts_of(notes[Stage.ASSEMBLE]),

@@ -17,7 +17,6 @@ from schemas.corpus.documents import (
     RESERVED,
     TITLE,
     AccessOptions,
-    FieldName,
     MetadataOptions,
     OwnField,
     Supersedes,
@@ -32,6 +31,7 @@ from schemas.corpus.models import (
     embedding_models,
 )
 from schemas.corpus.operations import BudgetOptions, GateOptions, OperationOptions, RayOptions, RetentionOptions, Spend
+from schemas.filters import FieldName
 from schemas.ids import CORPUS_NAME
 from schemas.models import MINILM, MULTILINGUAL, NONE
 from schemas.tags import CANONICAL, DIGITS_DEFAULT, DIGITS_MOST, NAMED_TEMPLATES, TagTemplate
@@ -320,13 +320,13 @@ class Corpus(Section):
     def _known_fields(self) -> "Corpus":
         if reserved := sorted(set(RESERVED).intersection(self.fields)):
             raise ValueError(f"fields: {reserved[0]} is the name of something else; choose another")
-        named = [("metadata.path", name) for name in self.metadata.path_fields]
+        field_names = [("metadata.path", name) for name in self.metadata.path_fields]
         if self.supersedes is not None:
-            named += [("supersedes.by", name) for name in self.supersedes.by if name != TITLE]
+            field_names += [("supersedes.by", name) for name in self.supersedes.by if name != TITLE]
             newest = self.fields.get(self.supersedes.newest)
             if newest is None or newest.type not in ("number", "date"):
                 raise ValueError(f"supersedes.newest: {self.supersedes.newest} is no number or date of 'fields'")
-        for key, name in named:
+        for key, name in field_names:
             if name not in self.fields:
                 raise ValueError(f"{key}: there is no field {name}; known here: {', '.join(self.fields) or 'none'}")
         return self

@@ -1,11 +1,12 @@
 """The sections of a corpus file on what documents are: who may read them, fields of one's own, which one replaces another."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, StringConstraints, model_validator
 
 from schemas.base import Location, Section, Text
+from schemas.filters import FieldType
 
 TITLE = "title"
 """The title of a document, which every document has beside its own fields."""
@@ -15,8 +16,9 @@ RESERVED = ("access", "principals", "source", TITLE)
 
 _PART = re.compile(r"\{([^{}]*)\}")
 
-FieldName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
-FieldType = Literal["keyword", "keywords", "number", "date", "boolean"]
+
+PdfKey = Literal["author", "subject", "keywords", "creator", "producer"]
+PDF_KEYS: tuple[PdfKey, ...] = get_args(PdfKey)
 
 
 class AccessOptions(Section):
@@ -49,7 +51,7 @@ class OwnField(Section):
     title: Text | None = Field(None, min_length=1, max_length=100, description="How people read it; default: its name.")
     shown: bool = Field(True, description="Whether citations and the page show it.")
     facet: bool = Field(False, description="Whether the page offers its values with their number of documents.")
-    pdf: Literal["author", "subject", "keywords", "creator", "producer"] | None = Field(
+    pdf: PdfKey | None = Field(
         None, description="The entry of the PDF's own metadata that it is taken from, if nothing else says it."
     )
 

@@ -35,6 +35,8 @@ def citation(hit: Hit, n: int, *, corpus: str, version: str) -> Citation:
         section_path=hit.section_path,
         regions=hit.regions,
         tagged_pdf=hit.tagged_pdf,
+        fields=hit.fields,
+        superseded=hit.superseded,
         page_link=f"{document}/pages/{hit.page}.png?{box_query}&{version_query}",
         pdf_link=f"{document}.pdf?{version_query}#page={hit.page}",
         original_link=f"{document}/original?{version_query}",

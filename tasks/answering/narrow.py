@@ -1,11 +1,15 @@
 """Resolve filters into what every engine can compare: documents, pages and rows."""
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from fnmatch import translate
+from types import MappingProxyType
 from typing import TypeVar
 
-from schemas.filters import NO_FILTERS, Filters
+from schemas.errors import RequestError
+from schemas.filters import NO_FILTERS, Comparison, FieldTest, FieldType, Filters
 from schemas.retrieval import Retriever, Steps
 from schemas.text import folded
 
@@ -16,17 +20,30 @@ NOTHING = Filters(evidence_ids=["none"])
 """Filters that match no row of any version."""
 
 Plan = TypeVar("Plan", bound=Steps)
+Bound = TypeVar("Bound", float, date)
 
 _Sources = Mapping[str, Sequence[str]]
 
 
-def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
+def resolve(
+    filters: Filters,
+    sources: _Sources,
+    longest: int,
+    fields: Mapping[str, FieldType] = MappingProxyType({}),
+    newest: str | None = None,
+) -> Filters:
     """Return equivalent filters without globs and page ranges; ``NOTHING`` if they match no row.
 
-    ``sources`` are by document id; ``longest`` is the number of pages of the longest document.
+    ``sources`` are by document id; ``longest`` is the number of pages of the longest document, ``fields`` are the types of
+    the version's own fields, ``newest`` the one that is greatest in valid documents, where others are superseded. Raises
+    ``RequestError`` where ``where`` names another field, or a value of another type.
     """
+    is_named = bool(filters.documents or filters.evidence_ids or newest in filters.where)
+    leaves_out = newest is not None and filters.superseded != "include" and not (filters.superseded is None and is_named)
     # A phrase of no words stands everywhere.
     changes: dict[str, object] = {
+        "where": {name: _typed(name, test, fields) for name, test in filters.where.items()},
+        "superseded": "exclude" if leaves_out else None,
         "phrases": list(dict.fromkeys(phrase for phrase in filters.phrases if folded(phrase))),
         "documents": list(dict.fromkeys(filters.documents)),
         "languages": [language.lower() for language in filters.languages],
@@ -56,15 +73,98 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
     return filters.model_copy(update=changes)
 
 
+_ADVICE: Mapping[FieldType, str] = {
+    "keyword": "a text, or a list of texts",
+    "keywords": "a text, or a list of texts",
+    "number": 'a number such as 7, a list of numbers, or bounds such as {">=": 7}',
+    "date": 'a day such as 2024-03-31, or bounds such as {">=": "2024-01-01"}',
+    "boolean": "true or false",
+}
+
+
+def _typed(name: str, test: FieldTest, fields: Mapping[str, FieldType]) -> FieldTest:
+    """Return a test as engines take it: a list, true or false, or inclusive bounds. Numbers may be texts."""
+    if name not in fields:
+        raise RequestError(f"where: this version has no field {name}; known here: {', '.join(fields) or 'none'}")
+    kind = fields[name]
+    wanted = test if isinstance(test, list | dict) else [test]
+    try:
+        match kind, wanted:
+            case "keyword" | "keywords", list() if all(isinstance(value, str) for value in wanted):
+                return [str(value) for value in wanted]
+            case "boolean", [bool() as truth] if len(wanted) == 1:
+                return truth
+            case "boolean", [("true" | "false") as text]:
+                return text == "true"
+            case "number", list():
+                return [_number(value) for value in wanted]
+            case "number", dict():
+                numbers = {comparison: _number(value) for comparison, value in wanted.items()}
+                return _inclusive(numbers, lambda number, up: math.nextafter(number, math.inf if up else -math.inf))
+            case "date", [str() as day]:
+                return {">=": date.fromisoformat(day).isoformat(), "<=": date.fromisoformat(day).isoformat()}
+            case "date", dict():
+                days = {comparison: date.fromisoformat(str(value)) for comparison, value in wanted.items()}
+                bounds = _inclusive(days, lambda day, up: day + timedelta(days=1 if up else -1))
+                return {comparison: day.isoformat() for comparison, day in bounds.items()}
+    except (ValueError, OverflowError):
+        pass
+    raise RequestError(f"where: {name} is a {kind}; compare it with {_ADVICE[kind]}")
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not math.isfinite(number := float(str(value))):
+        raise ValueError("no number")
+    return number
+
+
+def _inclusive(bounds: Mapping[Comparison, Bound], beside: Callable[[Bound, bool], Bound]) -> dict[Comparison, Bound]:
+    """Return bounds that a value may be equal to; ``beside`` returns the next value up, or down."""
+    inclusive: dict[Comparison, Bound] = {}
+    for comparison, bound in bounds.items():
+        is_lower = comparison.startswith(">")
+        limit = bound if comparison.endswith("=") else beside(bound, is_lower)
+        name: Comparison = ">=" if is_lower else "<="
+        narrower: Callable[..., Bound] = max if is_lower else min
+        inclusive[name] = narrower(limit, inclusive.get(name, limit))
+    return inclusive
+
+
+def _both_where(ours: Mapping[str, FieldTest], theirs: Mapping[str, FieldTest]) -> dict[str, FieldTest] | None:
+    """Return the tests that hold where both hold; None where no value can."""
+    where = {**ours}
+    for name, test in theirs.items():
+        own = where.setdefault(name, test)
+        if own == test:
+            continue
+        if not (isinstance(own, dict) and isinstance(test, dict)):
+            common = [value for value in own if value in test] if isinstance(own, list) and isinstance(test, list) else []
+            if not common:
+                return None
+            where[name] = common
+        else:
+            where[name] = {
+                comparison: (max if comparison == ">=" else min)(
+                    bounds[comparison] for bounds in (own, test) if comparison in bounds
+                )
+                for comparison in own | test
+            }  # type: ignore[type-var]
+    return where
+
+
 def both(first: Filters, second: Filters) -> Filters | None:
     """Return the intersection of two resolved filters; None if it is empty."""
     fields: dict[str, object] = {}
     for name in Filters.model_fields:
         ours, theirs = getattr(first, name), getattr(second, name)
-        if theirs in (None, [], ours):
+        if theirs in (None, [], {}, ours):
             continue
-        if ours is None or ours == []:
+        if ours in (None, [], {}):
             fields[name] = theirs
+        elif name == "where":
+            if (where := _both_where(ours, theirs)) is None:
+                return None
+            fields[name] = where
         elif name in ("since", "until"):
             fields[name] = (max if name == "since" else min)(ours, theirs)
         elif name == "has_figure" or not (common := [value for value in ours if value in theirs]):
@@ -80,7 +180,11 @@ def with_filters(plan: Plan, resolve_filters: Callable[[Filters], Filters]) -> P
 
     def narrowed(retriever: Retriever) -> Retriever:
         filters = retriever.filters
-        return retriever if filters == NO_FILTERS else retriever.model_copy(update={"filters": resolve_filters(filters)})
+        if filters == NO_FILTERS:
+            return retriever
+        # Whether superseded documents are left out is said by the query alone.
+        filters = filters.model_copy(update={"superseded": filters.superseded or "include"})
+        return retriever.model_copy(update={"filters": resolve_filters(filters)})
 
     changes: dict[str, object] = {"retrieve": [narrowed(retriever) for retriever in plan.retrieve]}
     if plan.documents is not None:

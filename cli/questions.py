@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from cli.terminal import CorpusArgument, Json, VersionOption, print_json, print_table, say, show, show_marked
 from schemas.access import principal
 from schemas.errors import UserError
-from schemas.filters import NO_FILTERS, Filters, Option
+from schemas.filters import NO_FILTERS, Filters, Option, where_of
 
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
@@ -60,7 +60,7 @@ def takes_filters(command: Callable[..., None]) -> Callable[..., None]:
 
 def _annotation(name: str, option: Option) -> Any:
     kind: Any = Filters.model_fields[name].annotation
-    text: Any = bool if kind == bool | None else list[str] if get_origin(kind) is list else str
+    text: Any = bool if kind == bool | None else list[str] if get_origin(kind) in (list, dict) else str
     return Annotated[text | None, typer.Option(*option.spellings, help=option.help, rich_help_panel="Filters")]
 
 
@@ -68,7 +68,9 @@ def _filters(texts_by_filter: Mapping[str, Any]) -> Filters:
     """Return filters of options; ``UserError`` if one can't be read or is too long, or there are too many of one."""
     fields: dict[str, Any] = {}
     for name, texts in texts_by_filter.items():
-        if isinstance(texts, list):
+        if isinstance(texts, list) and name == "where":
+            fields[name] = _conditions(texts)
+        elif isinstance(texts, list):
             fields[name] = [_parsed(name, text) for text in texts]
         elif texts is not None:
             fields[name] = texts if isinstance(texts, bool) else _parsed(name, texts)
@@ -77,6 +79,13 @@ def _filters(texts_by_filter: Mapping[str, Any]) -> Filters:
     except ValidationError as error:
         first = error.errors()[0]
         raise UserError(f"filters: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _conditions(texts: Sequence[str]) -> dict[str, Any]:
+    try:
+        return where_of(texts)
+    except ValueError as error:
+        raise UserError(f"--where {' '.join(texts)}: {error}") from error
 
 
 def _parsed(name: str, text: str) -> Any:
@@ -244,10 +253,13 @@ def presets(corpus: CorpusArgument, as_json: Json = False) -> None:
 
 
 def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:
+    from pipeline.published.own_fields import in_words
     from tasks.answering.highlight import excerpt
 
     for rank, hit in enumerate(hits, 1):
         kind = f", {hit.doc_type}" if hit.doc_type else ""
+        kind += "".join(f", {name} {in_words(value)}" for name, value in hit.fields.items())
+        kind += f", {hit.superseded}" if hit.superseded else ""
         show(f"{hit.source}, {hit.regions[0].page_name}{kind}  ({hit.modality}, {hit.score:.4f})", bold=f"{rank}. ")
         marked_spans = [*hit.highlights, *([hit.nearest_sentence] if hit.nearest_sentence else [])]
         start, end = excerpt(len(hit.text), marked_spans, _EXCERPT)

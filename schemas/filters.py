@@ -391,7 +391,7 @@ class ReaderFilters(Filters):
 def inputs() -> list[dict[str, Any]]:
     """Return what the web page asks for: the fields of each ``Input``, the filter's name, and whether it takes several values."""
     return [
-        {"name": name, "several": field.default == [], **asdict(how)}
+        {"name": name, "several": field.default in ([], {}), **asdict(how)}
         for name, field in Filters.model_fields.items()
         for how in field.metadata
         if isinstance(how, Input)

@@ -83,7 +83,7 @@ class OwnFields:
         """Return the fields with, of facets, the documents by value that a reader may see, the most frequent first."""
         if self._table is None:
             return []
-        seen = self._table.filter(pa.array(are_visible(self._table.column("doc_id").to_pylist()), pa.bool_()))
+        seen = self._table.filter(pa.array(are_visible([*map(str, self._table.column("doc_id").to_pylist())]), pa.bool_()))
         return [
             Facet(name=name, title=self._title(name), type=field.type, values=_counted(seen.column(field_column(name))))
             if self._now(name).facet
@@ -108,7 +108,7 @@ class OwnFields:
     def _cell(self, doc_id: str, column: str) -> Any:
         if self._table is None:
             return None
-        ids = self._table.column("doc_id")
+        ids: Any = self._table.column("doc_id")
         row = bisect.bisect_left(range(len(ids)), doc_id, key=lambda number: str(ids[number].as_py()))
         return self._table.column(column)[row].as_py() if row < len(ids) and ids[row].as_py() == doc_id else None
 

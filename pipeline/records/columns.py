@@ -106,7 +106,7 @@ def _titles(store: ObjectStore, version: str) -> dict[str, str]:
     titles: dict[str, str] = {}
     for name in row_files(store, version, "evidence"):
         table = read_table(store, name, columns=["doc_id", "title"])
-        titles |= dict(zip(table.column("doc_id").to_pylist(), table.column("title").to_pylist(), strict=True))
+        titles |= {str(row["doc_id"]): str(row["title"]) for row in table.to_pylist()}
     return titles
 
 

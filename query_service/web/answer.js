@@ -356,6 +356,7 @@ export function sources(citations, of) {
         el("span", { class: "cited" },
           el("span", { class: "cited-name", title: plainName(citation.source) }, el("span", { class: "cite" }, String(citation.n)), ` ${titleOf(citation)}`),
           el("span", { class: "cited-page" }, begun(nameOf(citation))),
+          citation.superseded && el("span", { class: "cited-section" }, citation.superseded),
           citation.section_path.length > 0 && el("span", { class: "cited-section" }, citation.section_path.at(-1)))),
       citation.pdf_link && el("a", {
         // Below the service's address, and that may be below a path of a proxy.

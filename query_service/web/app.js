@@ -98,13 +98,31 @@ function range(written) {
   return last !== null && last < +found[1] ? null : { first: +found[1], last };
 }
 
+// A condition on a field of the corpus's own, such as product=PX-4 or revision>=7.
+const compared = (text) => /^([a-z][a-z0-9_]*)(>=|<=|>|<|=)([^]+)$/.exec(text)?.slice(1) ?? null;
+
+function where(texts) {
+  const tests = {};
+  for (const [name, comparison, value] of texts.map(compared)) {
+    if (comparison === "=") tests[name] = [...(Array.isArray(tests[name]) ? tests[name] : []), value];
+    else tests[name] = { ...(Array.isArray(tests[name]) ? {} : tests[name]), [comparison]: value };
+  }
+  return tests;
+}
+
+const ownFields = () => overviews.get(state.corpus)?.fields ?? [];
+const fieldTitle = (name) => ownFields().find((field) => field.name === name)?.title ?? name;
+const valueText = (value) => (Array.isArray(value) ? value.join(", ") : value === true ? "yes" : value === false ? "no" : String(value));
+
 // What an address may say of a filter, how a text is sent, and how it is shown, by the filter's kind.
 const LEGIBLE = {
   pages: range, figures: (text) => text in FIGURES, language: (text) => /^[a-z]{2,3}$/.test(text), day: (text) => /^\d{4}-\d\d-\d\d$/.test(text),
+  fields: (text) => compared(text) !== null, superseded: (text) => text === "include",
 };
-const SENT = { pages: (texts) => texts.map(range), figures: (text) => text === "with" };
+const SENT = { pages: (texts) => texts.map(range), figures: (text) => text === "with", fields: where };
 const SHOWN = {
   file: fileName, pages: (text) => (/-/.test(text) ? `Pages ${text}` : `Page ${text}`), figures: (text) => FIGURES[text], language: languageName,
+  fields: (text) => { const [name, comparison, value] = compared(text); return `${fieldTitle(name)} ${comparison === "=" ? "" : `${comparison} `}${value}`; },
 };
 const filters = (modality) => ({
   ...Object.fromEntries(FILTERS.filter(({ name }) => state[name].length).map(({ name, kind }) => [name, SENT[kind]?.(state[name]) ?? state[name]])),
@@ -299,6 +317,13 @@ function drawScope() {
     // Every document has a language, so that one alone narrows nothing; documents may have no type.
     $(`${parameter}-filter`).hidden = Object.keys(documents).length < (kind === "language" ? 2 : 1);
     drawChoices(parameter, documents, state[name], SHOWN[kind] ?? String);
+  }
+  $("superseded-filter").hidden = !ownFields().length;
+  for (const facet of document.querySelectorAll("#filters > .facet")) facet.remove();
+  for (const { name, title, values } of ownFields().filter((field) => Object.keys(field.values).length)) {
+    $("filters").append(el("label", { class: "facet" }, `${title} `,
+      el("select", { id: `facet-${name}`, onchange: (event) => change({ where: [...state.where, `${name}=${event.target.value}`] }) })));
+    drawChoices(`facet-${name}`, values, state.where.filter((text) => text.startsWith(`${name}=`)).map((text) => text.slice(name.length + 1)), String);
   }
 }
 
@@ -682,6 +707,9 @@ function hitCard(hit, rank, version) {
         "aria-label": `More of this document: ${fileName(hit.source)}`,
       }, "More of this document")),
     hit.section_path.length > 0 && el("p", { class: "eyebrow" }, hit.section_path.join(" › ")),
+    (hit.superseded || Object.keys(hit.fields).length > 0) && el("p", { class: "quiet own-fields" },
+      hit.superseded && el("strong", {}, `${hit.superseded}. `),
+      Object.entries(hit.fields).map(([name, value]) => `${fieldTitle(name)}: ${valueText(value)}`).join(" · ")),
     el("div", { class: "hit-body" }, text, thumbs.length > 0 && el("div", { class: "thumbs" }, ...thumbs,
       !page && hit.figures.length > 4 && el("span", { class: "quiet" }, `and ${hit.figures.length - 4} more`))),
     hit.more > 0 && el("p", { class: "rest" }, el("button", {
@@ -779,6 +807,7 @@ $("filter").addEventListener("click", () => {
 function field({ name, parameter: id, several, label, kind, hint, title }) {
   const control = {
     figures: () => el("select", { id }, el("option", { value: "" }, "With or without"), ...Object.entries(FIGURES).map(([value, shown]) => el("option", { value }, shown))),
+    superseded: () => el("select", { id }, el("option", { value: "" }, "Left out"), el("option", { value: "include" }, "Included")),
     language: () => el("select", { id }), choice: () => el("select", { id }), day: () => el("input", { id, type: "date" }),
   }[kind]?.() ?? el("input", { id, type: "text", maxlength: 300, placeholder: hint });
   const add = () => {

@@ -100,7 +100,7 @@ def _typed(name: str, test: FieldTest, fields: Mapping[str, FieldType]) -> Field
                 return [_number(value) for value in wanted]
             case "number", dict():
                 numbers = {comparison: _number(value) for comparison, value in wanted.items()}
-                return _inclusive(numbers, lambda number, up: math.nextafter(number, math.inf if up else -math.inf))
+                return {**_inclusive(numbers, lambda number, up: math.nextafter(number, math.inf if up else -math.inf))}
             case "date", [str() as day]:
                 return {">=": date.fromisoformat(day).isoformat(), "<=": date.fromisoformat(day).isoformat()}
             case "date", dict():
@@ -148,7 +148,7 @@ def _both_where(ours: Mapping[str, FieldTest], theirs: Mapping[str, FieldTest]) 
                     bounds[comparison] for bounds in (own, test) if comparison in bounds
                 )
                 for comparison in own | test
-            }  # type: ignore[type-var]
+            }
     return where
 
 

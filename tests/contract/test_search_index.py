@@ -41,11 +41,27 @@ from tests.weaviate_server import StartedServer
 DIMENSION = 32
 DIMENSIONS = {"text": DIMENSION, "image": 8, "late": 16}
 FIELDS = ("search_text", "title", "section_path")
+OWN = (
+    pa.field("superseded", pa.bool_()),
+    pa.field("field_product", pa.list_(pa.string())),
+    pa.field("field_revision", pa.float64()),
+    pa.field("field_valid_from", pa.string()),
+    pa.field("field_internal", pa.bool_()),
+)
+FACTS: dict[str, tuple[object, ...]] = {
+    "0": (False, ["PX-4's", "PX 4"], 7.5, "2024-03-31", True),
+    "1": (True, ["T1"], 0.0, "2023-01-01", False),
+    "2": (False, None, None, None, None),
+    "9": (False, [], None, None, None),
+}
+"""What documents say in fields of their own."""
+
 SCHEMA = pa.schema(
     [
         *EVIDENCE,
         pa.field("search_text", pa.string()),
         pa.field(ACCESS, pa.list_(pa.string())),
+        *OWN,
         pa.field("vector_text", pa.list_(pa.float32(), DIMENSION)),
         pa.field("vector_image", pa.list_(pa.float32(), 8)),
         pa.field("vector_late", pa.list_(pa.list_(pa.float32(), 16))),
@@ -133,6 +149,7 @@ def table(rows: list[dict[str, object]], vectors: Vector) -> pa.Table:
             **row,
             "search_text": row["text"],
             ACCESS: RIGHTS.get(str(row["doc_id"])),
+            **dict(zip((column.name for column in OWN), FACTS[str(row["doc_id"])[0]], strict=True)),
             "vector_text": vector,
             "vector_image": IMAGES[number].tolist() if row["modality"] == Modality.FIGURE else None,
             "vector_late": PAGES[number][: number % 4 + 1].tolist() if number % 3 == 0 else None,
@@ -654,6 +671,16 @@ class TestFilters:
             (Filters(page_labels=["iv"]), range(20, 40)),
             (Filters(page_labels=["1"]), [0, 1, *range(40, 60)]),  # the first document's pages have only numbers
             (Filters(page_labels=["IV", "o'", ""]), []),
+            (Filters(where={"product": ["PX-4's"]}), range(20)),
+            (Filters(where={"product": ["PX 4", "T1"]}), range(40)),
+            (Filters(where={"product": ["x') OR ('1'='1", "\ud800"]}), []),
+            (Filters(where={"revision": {">=": 0.0, "<=": 7.4}}), range(20, 40)),
+            (Filters(where={"revision": [7.5, -1.0]}), range(20)),
+            (Filters(where={"valid_from": {">=": "2023-01-02"}}), range(20)),
+            (Filters(where={"internal": False}), range(20, 40)),
+            (Filters(where={"internal": True, "revision": {">=": 8.0}}), []),
+            (Filters(superseded="exclude"), [*range(20), *range(40, 60)]),
+            (ReaderFilters.of(Filters(superseded="exclude"), Allowed(("group:o'brien",)), ["1" * 64]), range(20)),
             (Filters(evidence_ids=[evidence_id(7), evidence_id(41)], has_figure=True, sections=["Straße"]), [7, 41]),
         ],
     )

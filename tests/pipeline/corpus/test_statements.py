@@ -9,8 +9,8 @@ import pytest
 
 from pipeline.corpus.statements import Statements, last_fitting, parse_value
 from pipeline.corpus.workspace import open_workspace
-from schemas.corpus.documents import FieldType
 from schemas.errors import TransientError, UserError
+from schemas.filters import FieldType
 
 SOURCES = ["phones/PX-4/7/manual.pdf", "phones/PX-4/8/manual.pdf", "tablets/T1/1/a [draft].pdf"]
 FIELDS = """

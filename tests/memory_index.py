@@ -224,7 +224,7 @@ def _may_be_seen(allowed: Allowed, columns: Mapping[str, Any]) -> bool:
 def _holds(how: str, wanted: Any, has: Any) -> bool:
     match how:
         case "shares":
-            return not set(wanted).isdisjoint(has)
+            return not set(wanted).isdisjoint(has or ())
         case "any":
             return has in wanted
         case "is":

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import fsspec
 import pytest
@@ -89,34 +88,6 @@ def web(folder: Path) -> Iterator[Web]:
     places.stop_threads()
 
 
-class _Quiet(WSGIRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        return
-
-
-@contextlib.contextmanager
-def _webdav(folder: Path) -> Iterator[str]:
-    from wsgidav.fs_dav_provider import FilesystemProvider
-    from wsgidav.wsgidav_app import WsgiDAVApp
-
-    app = WsgiDAVApp(
-        {
-            "provider_mapping": {"/": FilesystemProvider(str(folder))},
-            "http_authenticator": {"domain_controller": None},
-            "simple_dc": {"user_mapping": {"*": {"reader": {"password": "kept secret"}}}},
-            "logging": {"enable": False},
-            "verbose": 0,
-        }
-    )
-    with make_server("127.0.0.1", 0, app, handler_class=_Quiet) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        settings = f'{{"base_url": "http://reader:kept%20secret@127.0.0.1:{server.server_port}"}}'
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("FSSPEC_WEBDAV", settings)
-            yield "webdav://"
-        server.shutdown()
-
-
 @contextlib.contextmanager
 def _sftp(folder: Path) -> Iterator[str]:
     import asyncio
@@ -169,7 +140,6 @@ def _memory(folder: Path) -> Iterator[str]:
 SERVERS: dict[str, Callable[[Path], contextlib.AbstractContextManager[str]]] = {
     "memory": _memory,
     "sftp": _sftp,
-    "webdav": _webdav,
 }
 
 
@@ -254,7 +224,7 @@ def test_half_a_listing_is_an_error(web: Web) -> None:
 
 def test_a_server_that_asks_for_patience_is_asked_again_as_late_as_it_says(web: Web, at_once: list[float]) -> None:
     source = open_source(f"{web.address}/")
-    web.statuses["/pump.pdf"] = [(429, {"Retry-After": "7"}), (503, {}), (200, {})]
+    web.statuses["/pump.pdf"] = [(429, {"Retry-After": "7"})] * 2 + [(503, {}), (503, {}), (200, {})]
     assert source.read("pump.pdf") == FILES["pump.pdf"]
     assert 7.0 in at_once
 

@@ -19,7 +19,7 @@ _LEAST_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangedSource:
     """A source whose bytes changed: the row of the live version's document, and the document of the new bytes."""
 
     before: LedgerRow
@@ -30,19 +30,19 @@ Faults = Mapping[str, tuple[FailureCode | None, str]]
 """Why documents are worse than those before, in words; with the failure's code where there is no document at all."""
 
 
-def changes_of(workspace: Workspace, plan: Plan) -> list[Change]:
+def changes_of(workspace: Workspace, plan: Plan) -> list[ChangedSource]:
     """Return the sources of a plan with other bytes than the live version's, but those that a person accepted as they are."""
     ledger = readable_ledger(workspace.store, plan.parent) if plan.parent else []
     before = {row.source: row for row in ledger if row.status is Status.INDEXED and row.source not in plan.options.accept}
     return [
-        Change(before[document.source], document)
+        ChangedSource(before[document.source], document)
         for document in plan.documents
         if document.source in before and before[document.source].doc_id != document.doc_id
     ]
 
 
 def keep_earlier(
-    workspace: Workspace, plan: Plan, changes: Iterable[Change], faults: Faults, kept_ids: Collection[str]
+    workspace: Workspace, plan: Plan, changes: Iterable[ChangedSource], faults: Faults, kept_ids: Collection[str]
 ) -> Plan:
     """Return the plan with the earlier document of each source whose new one has a fault, as far as it is among ``kept_ids``.
 
@@ -63,7 +63,7 @@ def keep_earlier(
     return plan
 
 
-def earlier_readings(workspace: Workspace, plan: Plan, changes: Sequence[Change]) -> set[str]:
+def earlier_readings(workspace: Workspace, plan: Plan, changes: Sequence[ChangedSource]) -> set[str]:
     """Return the earlier documents that are parsed; those of an earlier release are parsed again from their stored bytes."""
     doc_ids = {change.before.doc_id for change in changes}
     missing_ids = doc_ids - set(parsed_documents(workspace, doc_ids))
@@ -78,11 +78,13 @@ def earlier_readings(workspace: Workspace, plan: Plan, changes: Sequence[Change]
     return doc_ids - {outcome.doc_id for outcome in outcomes if outcome.failures}
 
 
-def _first_rows(changes: Iterable[Change]) -> Iterable[LedgerRow]:
+def _first_rows(changes: Iterable[ChangedSource]) -> Iterable[LedgerRow]:
     return {change.before.doc_id: change.before for change in changes}.values()
 
 
-def faults_of_parse(workspace: Workspace, plan: Plan, changes: Sequence[Change], earlier_ids: Collection[str]) -> Faults:
+def faults_of_parse(
+    workspace: Workspace, plan: Plan, changes: Sequence[ChangedSource], earlier_ids: Collection[str]
+) -> Faults:
     """Return the changed documents that can't be read, or not as well as those before them."""
     notes = read_notes(workspace.store, plan.version, (Stage.PARSE,)).values()
     failures = {failure.doc_id: failure for note in notes for failure in note.failures if failure.doc_id}
@@ -106,7 +108,7 @@ def no_document(code: FailureCode, message: str) -> tuple[FailureCode, str]:
     return code, f"the file gives no document ({code}: {message})"
 
 
-def faults_of_structure(workspace: Workspace, changes: Iterable[Change]) -> Faults:
+def faults_of_structure(workspace: Workspace, changes: Iterable[ChangedSource]) -> Faults:
     """Return the changed documents that lost more than half of the rows, words or figures of those before them."""
     faults: dict[str, tuple[FailureCode | None, str]] = {}
     for change in changes:

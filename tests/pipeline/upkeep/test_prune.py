@@ -14,7 +14,6 @@ from schemas.errors import TransientError
 from schemas.evidence import EVIDENCE
 from schemas.ids import sha256
 from schemas.retrieval import AnswerQuery, Query
-from tasks.enriching.spaces import TEXT
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.published_files import figure_of, page_of
@@ -43,12 +42,11 @@ def test_a_document_that_went_away_goes_when_no_kept_version_needs_it(corpus_fil
     assert store.names("") == before, "a look removes nothing"
     assert would.objects["documents"] == 1
     assert would.objects["figures"] == would.objects["tagged"] * 2 == 2
-    assert list(would.records) == [f"vectors/text/{workspace.spaces[TEXT.name].key}"]
+    assert would.objects["vectors"] > 0
 
     pruned = prune(workspace, dry_run=False)
     assert (pruned.removed, pruned.objects, pruned.records) == (True, would.objects, would.records)
-    gone = {name for name in sizes.keys() - set(store.names("")) if not name.startswith("vectors/")}
-    assert pruned.bytes == would.bytes == sum(sizes[name] for name in gone), "records of a kept cache don't count"
+    assert pruned.bytes == would.bytes == sum(sizes[name] for name in sizes.keys() - set(store.names("")))
     assert not [name for name in store.names("") if winch in name]
     assert prune(workspace, dry_run=True).objects == prune(workspace, dry_run=True).records == {}
     published = PublishedCorpus(workspace)

@@ -49,6 +49,7 @@ def prepared(flat: bytes, kind: Format) -> tuple[bytes, list[str]]:
     body = root.find(_name("office:body"))
     notes: list[str] = []
     if body is not None:
+        _remove_deleted(root)
         for parent in root.iter():
             for child in [*parent]:
                 if child.tag in {_name(short) for short in _GONE}:
@@ -58,6 +59,32 @@ def prepared(flat: bytes, kind: Format) -> tuple[bytes, list[str]]:
         elif kind is Format.SLIDES:
             notes = [_named_by_title(page) for page in _shown_slides(root, body)]
     return Xml.tostring(root, encoding="utf-8", xml_declaration=True), notes
+
+
+def _remove_deleted(root: Xml.Element) -> None:
+    """Remove the text and pictures of tracked deletions, which may begin in one paragraph and end in another."""
+    region, deletion = _name("text:changed-region"), _name("text:deletion")
+    deletions = {change.get(_name("text:id")) for change in root.iter(region) if change.find(deletion) is not None}
+    open_ids: set[str | None] = set()
+
+    def visit(parent: Xml.Element) -> None:
+        for child in [*parent]:
+            change = child.get(_name("text:change-id"))
+            if child.tag == _name("text:change-start") and change in deletions:
+                open_ids.add(change)
+            elif child.tag == _name("text:change-end"):
+                open_ids.discard(change)
+            elif open_ids and child.tag == _name("draw:frame"):
+                _remove(parent, child)
+                continue
+            if open_ids:
+                child.text = None
+            visit(child)
+            if open_ids:
+                child.tail = None
+
+    if deletions:
+        visit(root)
 
 
 def _parsed(flat: bytes) -> Xml.Element:

@@ -244,3 +244,17 @@ def web() -> Iterator[Web]:
     yield served
     served.server.shutdown()
     served.server.server_close()
+
+
+@pytest.mark.slow
+@needs_libreoffice
+def test_deleted_and_moved_text_is_left_out_and_inserted_text_is_read(tmp_path: Path) -> None:
+    by = 'w:author="A" w:date="2024-01-01T00:00:00Z"'
+    changed = (
+        '<w:p><w:r><w:t xml:space="preserve">Open the valve </w:t></w:r>'
+        f'<w:del w:id="1" {by}><w:r><w:delText>never</w:delText></w:r></w:del>'
+        f'<w:ins w:id="2" {by}><w:r><w:t>always</w:t></w:r></w:ins><w:r><w:t> slowly.</w:t></w:r></w:p>'
+    )
+    text = _text(_parsed(tmp_path, "valve.docx", word(body=changed)))
+    assert "never" not in text
+    assert "always" in text

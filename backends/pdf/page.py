@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from backends.pdf.hidden import is_across, remove_disturbing, without_unseen
 from backends.pdf.opening import rejecting
 from backends.pdf.pixels import MOST_PIXELS, EmbeddedImage, draw
 from backends.pdf.text import image_blocks, lines_of, move_off_page, read_letters, replacement_texts, text_page, unit_square
@@ -82,8 +83,8 @@ def _values(page: "pymupdf.Page", number: int, block: int) -> Iterator[Line]:
             block += 1
 
 
-def read_page(pdf: "pymupdf.Document", number: int) -> "MuPdfPage":
-    """Read one page; see ``PdfDocument.read_page``."""
+def read_page(pdf: "pymupdf.Document", number: int, *, is_first: bool = True) -> "MuPdfPage":
+    """Read one page; see ``PdfDocument.read_page``. Watermarks, which disturb the rest, are read apart."""
     with rejecting("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
         page = pdf[number - 1]
         rotation = int(page.rotation)
@@ -98,7 +99,16 @@ def read_page(pdf: "pymupdf.Document", number: int) -> "MuPdfPage":
         images = list(_images([(at, block) for at, block in blocks if at not in painted], box))
         # This overwrites the boxes of images, which are read above.
         move_off_page(blocks)
-        lines = with_fields(lines_of(text, number, text_blocks), page, number)
+        content = text.extractDICT()["blocks"]
+        lines, white = lines_of(content, number, text_blocks)
+        if is_first and remove_disturbing(page, [row for block in content for row in block["lines"]]):
+            clean = read_page(pdf, number, is_first=False)
+            last = max((line.block for line, _ in clean.lines), default=0)
+            across = [PageLine(line._replace(block=last + 1), shows) for line, shows in lines if is_across(line)]
+            clean.lines = [*clean.lines, *across]
+            return clean
+        lines = without_unseen(lines, white, [image for image, _ in images], listing, box)
+        lines = with_fields(lines, page, number)
         # A larger sheet keeps its text, but nothing of it is drawn.
         drawn = max(box.width, box.height) <= MAX_SIDE_PT
         paths = [*page.get_cdrawings(extended=True), *_rectangles([*painted.values()], box, listing)] if drawn else []

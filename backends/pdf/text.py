@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -48,32 +48,20 @@ BOLD_SHARE = 0.9
 """Minimum share of a line's letters in its font, and in bold."""
 _PRIVATE = re.compile("[\uf020-\uf0ff]")
 """Characters of fonts of symbols, by their codes."""
-_SYMBOLS = {
-    **dict.fromkeys((0x6E, 0xA7), "▪"),
-    **dict.fromkeys((0x75, 0xE0 - 0x69), "◆"),
-    0xD8: "➢",
-    0xFC: "✓",
-    0xFB: "✗",
-    **dict.fromkeys((0x6F, 0xA8, 0x71), "☐"),
-    0xFE: "☑",
-    0xFD: "☒",
-    0xE0: "→",
-    0xE8: "➔",
-    0xF0: "⇨",
-    0x2D: "–",
-    0xB0: "°",
-    0xB1: "±",
-    0xB4: "×",
-    0xB5: "µ",
-    0x6D: "µ",
-    0x57: "Ω",
-    0xA3: "≤",
-    0xB3: "≥",
-    0xAE: "→",
-    0xAC: "←",
-    0xDE: "⇒",
+_BOXES = dict.fromkeys(map(ord, "❏❐❑❒"), "☐")
+"""Empty boxes with a shadow, which are read as boxes."""
+_SYMBOL = {0x2D: "–", 0xB0: "°", 0xB1: "±", 0xB4: "×", 0x6D: "µ", 0x57: "Ω", 0xA3: "≤", 0xB3: "≥", 0xAE: "→", 0xAC: "←", 0xDE: "⇒"}
+_WINGDINGS = {
+    **{0x6C: "●", 0x6E: "■", 0xA7: "▪", 0x75: "◆", 0x77: "◆", 0xD8: "➢", 0xE0: "→", 0xE8: "➔", 0xF0: "⇨", 0x4A: "☺", 0x46: "☞"},
+    **{0xFC: "✓", 0xFB: "✗", 0x6F: "☐", 0xA8: "☐", 0x71: "☐", 0x72: "☐", 0xFE: "☑", 0xFD: "☒", 0x78: "☒", 0xB5: "µ"},
 }
-"""What Symbol and Wingdings show by those codes, unless it is a bullet."""
+_SYMBOLS = {
+    "wingdings2": {0x4F: "✗", 0x50: "✓", 0x51: "☒", 0x52: "☑", 0x53: "☒", 0x54: "☒", 0xA3: "☐", 0x98: "●", 0xA2: "■", 0x2A: "☐"},
+    "webdings": {0x61: "✓", 0x72: "✗", 0x63: "☐", 0x67: "■", 0x6E: "●", 0x3D: "■", 0x34: "▸", 0x69: "ℹ", 0x7E: "⚠"},
+    "wingdings": _WINGDINGS,
+    "": _WINGDINGS | _SYMBOL,
+}
+"""What fonts of symbols show by those codes, by a part of their name; others are bullets."""
 MONO_SHARE = 0.9
 """Minimum share of a line's letters and digits in such a font; others, such as "<", are often of a mathematical one."""
 _WRITTEN = re.compile(r"\w")
@@ -86,6 +74,8 @@ RAISED_EM = (0.15, 0.8)
 
 _VISIBLE = 16 | 32
 """The flags of characters that are filled, or stroked."""
+_WHITE = 247
+"""Minimum red, green and blue of white letters."""
 
 
 def text_page(listing: "pymupdf.DisplayList") -> "pymupdf.TextPage":
@@ -124,10 +114,18 @@ def move_off_page(images: Sequence[tuple[int, Any]]) -> None:
         box.x0 = box.y0 = box.x1 = box.y1 = _FAR_PT
 
 
-def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> list[PageLine]:
-    """Return the lines of a page whose images were moved off it, given the indices of the other blocks."""
+def lines_of(
+    blocks: Sequence[dict[str, Any]], page: int, indices: Sequence[int]
+) -> tuple[list[PageLine], list[Line]]:
+    """Return the lines of a page, and those in white letters.
+
+    Args:
+        blocks: As ``extractDICT`` returns them, after the images were moved off the page.
+        page: Its number.
+        indices: Those of the blocks that aren't images.
+    """
     lines: list[PageLine] = []
-    blocks = text.extractDICT()["blocks"]
+    white: list[Line] = []
     typed = _fonts_of_one_width(span for block in blocks for row in block["lines"] for span in row["spans"])
     for block in blocks:
         # PyMuPDF counts the blocks without images here; `indices` gives their numbers among all blocks.
@@ -136,8 +134,6 @@ def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> lis
             spans = row["spans"]
             texts = _span_texts(row, [span["text"] for span in spans])
             words = "".join(texts)
-            if not words or words.isspace():
-                continue
             mono = _is_mono(spans, typed)
             main, font, bold = spans[0], spans[0]["font"], _is_bold(spans[0])
             if len(spans) > 1:
@@ -155,7 +151,9 @@ def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> lis
             box, size = BBox(*row["bbox"]).rounded(), round(main["size"], 2)
             line = Line(page, index, box, escape(words), size, bold, mono=mono, font=_font_name(font))
             lines.append(PageLine(line, bool(main["char_flags"] & _VISIBLE) and main["alpha"] > 0))
-    return lines
+            if all(part >= _WHITE for part in main["color"].to_bytes(3, "big")):
+                white.append(line)
+    return lines, white
 
 
 def _is_bold(span: dict[str, Any]) -> bool:
@@ -181,7 +179,7 @@ def _fonts_of_one_width(spans: Iterable[dict[str, Any]]) -> frozenset[str]:
 def _span_texts(row: dict[str, Any], texts: list[str]) -> list[str]:
     """Return the texts of a line's spans, raised digits as superscripts: of the same length."""
     spans = row["spans"]
-    texts = [_PRIVATE.sub(_symbol, text) if not text.isascii() else text for text in texts]
+    texts = [_with_symbols(text, span["font"]) for text, span in zip(texts, spans, strict=True)]
     # Raised digits are told by their height above the baseline, which is one number in level lines only.
     if len(spans) < 2 or row["dir"][0] != 1 or not any(map(may_be_raised, texts)):
         return texts
@@ -212,8 +210,27 @@ def _is_typed(span: dict[str, Any], typed: Collection[str]) -> bool:
     return span["font"] in typed or _is_mono_font(span["font"], span["flags"])
 
 
-def _symbol(private: "re.Match[str]") -> str:
-    return _SYMBOLS.get(ord(private[0]) - 0xF000, "•")
+def _with_symbols(text: str, font: str) -> str:
+    """Return a text in a font of symbols with what it shows; of the same length."""
+    name = font.lower().replace(" ", "").replace("-", "")
+    if "dingbats" in name:
+        return "".join([_dingbats().get(ord(letter), letter) for letter in text]).translate(_BOXES)
+    table = next(symbols for part, symbols in _SYMBOLS.items() if part in name)
+    if "dings" in name:
+        # Without a map to Unicode, the letters are the codes.
+        text = "".join([table.get(ord(letter), "•") if "!" <= letter <= "\u00ff" else letter for letter in text])
+    return _PRIVATE.sub(lambda private: table.get(ord(private[0]) - 0xF000, "•"), text) if not text.isascii() else text
+
+
+@cache
+def _dingbats() -> dict[int, str]:
+    """Return what Zapf Dingbats shows by the number in a glyph's name, "a73", which MuPDF takes for its code."""
+    import pymupdf
+    from pymupdf import mupdf
+
+    font = pymupdf.Font("zadb")
+    names = ((mupdf.fz_get_glyph_name2(font.this, font.has_glyph(code)), chr(code)) for code in font.valid_codepoints())
+    return {int(name[1:]): letter for name, letter in names if name[:1] == "a" and name[1:].isdecimal()}
 
 
 @lru_cache(maxsize=1024)

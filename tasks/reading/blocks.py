@@ -46,7 +46,7 @@ MARKER_GAP_EM = 4.0
 SAME_LEFT_EM = 0.3
 """Tolerated distance of two lines that begin at one place."""
 
-_BULLET = r"[•◦▪▫‣∙●○◉■□➢➤➔❖✓✔⇒▸►▶◆◇◊★☐☑☒⁃\uf000-\uf0ff]"
+_BULLET = r"[•◦▪▫‣∙●○◉■□➢➤➔❖✓✔✗✘❍⇒▸►▶◆◇◊★☐☑☒⁃\u2700-\u27bf\uf000-\uf0ff]"
 SURE_MARKER = re.compile(rf"\s*{_BULLET}(?:\s|$)")
 MARKER = re.compile(
     rf"\s*(?:{_BULLET}|[-–—*·»+o]|\(?(?:\d{{1,3}}|[A-Za-z]|[ivxlcIVXLC]{{1,6}})[.)]|\[\d{{1,3}}\]|[①-⑳])(?:\s|$)"

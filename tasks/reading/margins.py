@@ -27,7 +27,6 @@ FEWEST_NUMBERED = 5
 """Minimum line numbers of a page, if they are smaller than the text."""
 FEWEST_AS_LARGE = 15
 """The same, if they are as large: contents have a column of numbers of chapters."""
-_TITLES = frozenset({LayoutLabel.HEADING, LayoutLabel.TITLE})
 _FEWEST_LETTERS = 4
 _PROSE_CHARACTERS = 20
 
@@ -41,12 +40,8 @@ LABELLED_SHARE = 0.3
 """Minimum share of the lines with the same words, or at one height, that the layout model calls heads or feet: below it, bullets,
 heads of tables and first lines of code become margins (in 8 of 45 documents).
 """
-FEWEST_CHANGING = 5
-"""Minimum pages with heads at one height that change with the section."""
 EVERYWHERE_SHARE = 0.25
 """Share of a document's pages with a line at one edge from which on it is a head or foot whatever the model calls it."""
-MOST_PAGES_BY_LABEL = 2
-"""Maximum pages of a document in which nothing is repeated, so that the layout model alone decides."""
 LARGER_PT = 0.5
 """How much larger than the text a running head may be set."""
 NEAR_PAGES = 4
@@ -69,6 +64,7 @@ _PAGE_NUMBER = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(rf"\d+|\b{ROMAN}\b")
+_FIRST_NUMBER, _LAST_NUMBER = re.compile(r"\s*(\d{1,4})\s"), re.compile(r"\s(\d{1,4})\s*$")
 _NUMBER_AT_END = re.compile(r"^#\W+|\W+#$")
 
 
@@ -110,7 +106,7 @@ def _along_side(lines: Sequence[Line], page: Page) -> Iterator[Line]:
 def _across(lines: Sequence[Line], body: float) -> Iterator[Line]:
     """Yield the large lines that are written across the page: others are no higher, or no wider, than their letters."""
     for line in lines:
-        is_across = line.label not in _TITLES and min(line.bbox.width, line.bbox.height) >= WATERMARK_EM * line.size
+        is_across = min(line.bbox.width, line.bbox.height) >= WATERMARK_EM * line.size
         if is_across and line.size >= WATERMARK_TIMES * body and len(line.text.strip()) >= _FEWEST_LETTERS:
             yield line
 
@@ -189,23 +185,30 @@ def _running_lines(
         is_everywhere &= not any(line.label in _NO_RUNNING_HEAD for line in repeated)
         if count >= fewest and (is_everywhere or _labelled_share(repeated) >= LABELLED_SHARE):
             running.update(dict.fromkeys(repeated, _ROLES[side]))
-    # Heads that change with the section differ in their words: of the lines at one height, the labelled ones are taken.
     for (side, *_), level in heights.items():
+        running.update(dict.fromkeys(_with_numbers(level), _ROLES[side]))
+        # Heads that change with the section differ in their words: the layout model tells them.
         labelled = [line for line in level if _is_labelled(line)]
-        if len({line.page for line in labelled}) >= FEWEST_CHANGING and _labelled_share(level) >= LABELLED_SHARE:
-            running.update(dict.fromkeys(labelled, _ROLES[side]))
-    if page_count <= MOST_PAGES_BY_LABEL:
-        alone = [
-            (side, line)
-            for (_, side, inside), repeated in alike.items()
-            for line in repeated
-            if not inside
-            and _is_labelled(line)
-            and line.bbox.width > line.bbox.height
-            and not (side == _HEAD and ENDS_SENTENCE.search(line.text))
-        ]
-        running.update({line: _ROLES[side] for side, line in alone if caption_label(line.text) is None})
+        is_repeated = len({line.page for line in labelled}) >= FEWEST_PAGES and _labelled_share(level) >= LABELLED_SHARE
+        running.update({line: _ROLES[side] for line in labelled if is_repeated or _is_head_by_label(line)})
     return running
+
+
+def _with_numbers(level: Sequence[Line]) -> Iterator[Line]:
+    """Yield the lines at one height that begin or end with a number that goes up with the pages."""
+    by_offset: dict[int, list[Line]] = defaultdict(list)
+    for line in level:
+        for number in filter(None, (_FIRST_NUMBER.match(line.text), _LAST_NUMBER.search(line.text))):
+            by_offset[int(number[1]) - line.page].append(line)
+    for lines in by_offset.values():
+        if len({line.page for line in lines}) >= FEWEST_PAGES:
+            yield from lines
+
+
+def _is_head_by_label(line: Line) -> bool:
+    """Return whether the layout model calls a level line a head or foot, and it is neither a caption nor a sentence's end."""
+    is_sentence = line.label is LayoutLabel.HEAD and ENDS_SENTENCE.search(line.text)
+    return _is_labelled(line) and line.bbox.width > line.bbox.height and not is_sentence and caption_label(line.text) is None
 
 
 def _titles(lines: Sequence[Line], outline: Sequence[OutlineEntry]) -> list[Line]:

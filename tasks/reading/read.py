@@ -79,8 +79,6 @@ _SAME_HEIGHT_SHARE = 0.1
 _LEADING_SHARE = 0.5
 """Maximum gap, relative to the height, between two lines of one paragraph."""
 
-SHIFT_EM = 0.25
-"""Maximum distance between the sides of a line and of the same line drawn again, in ems."""
 FEWEST_SPACED, SPACED_SHARE = 4, 0.8
 """Minimum words of a line, and minimum share of them of one letter, if its letters are spaced out."""
 FEWEST_LETTERS, FEWEST_STRANGE, STRANGE_SHARE = 12, 2, 0.05
@@ -302,7 +300,7 @@ def _is_doubtful(page: PdfPage) -> bool:
 
 
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
-    lines = list(with_accents(list(_drawn_once(page.lines)), letters))
+    lines = list(with_accents(list(page.lines), letters))
     lines = [PageLine(_joined_letters(line, letters), is_visible) for line, is_visible in lines]
     words = [line.text for line, _ in lines]
     if not "".join(words).isascii() and any(map(has_right_to_left, words)):
@@ -314,21 +312,6 @@ def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
         # Blocks are numbered with the images among them, so the words of images come to their place in the content.
         lines.sort(key=lambda marked: marked.line.block)
     return lines
-
-
-def _drawn_once(lines: Sequence[PageLine]) -> Iterator[PageLine]:
-    """Yield lines without those drawn again: as an outline over the fill, a shadow, or for a bolder look."""
-    drawn: dict[str, list[Line]] = defaultdict(list)
-    for line, is_visible in lines:
-        text = line.text.strip()
-        shift = SHIFT_EM * line.size
-        if any(
-            max(abs(side - earlier) for side, earlier in zip(line.bbox, before.bbox, strict=True)) <= shift
-            for before in drawn[text]
-        ):
-            continue
-        drawn[text].append(line)
-        yield PageLine(line, is_visible)
 
 
 def _joined_letters(line: Line, letters: LineLetters) -> Line:

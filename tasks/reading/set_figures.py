@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 
-from schemas.documents import BlockKind, FoundBy, Kind, Line, Page, Placement, Role
+from schemas.documents import BlockKind, FoundBy, Kind, LayoutLabel, Line, Page, Placement, Role
 from schemas.geometry import BBox, distance, gap, is_level
 from schemas.tags import placeholder
 from schemas.text import LabelKind, caption_label
@@ -28,6 +28,8 @@ INNER_CHARACTERS = 600
 """Maximum characters of a figure's labels: a longer text is a block of its own. Of 1,014 pages 27 change at 402 (labels of
 large diagrams become text), 22 at 900 (texts inside a figure are left to it).
 """
+LABELLED_PT = 24.0
+"""Maximum gap between a figure and a caption without a number."""
 BESIDE_PT = 72.0
 """Maximum gap between a figure and a caption at its side."""
 
@@ -132,9 +134,9 @@ def with_figures(
         return blocks
     linked = _captions_by_figure(blocks, placements)
     units = {
-        id(caption): _captioned(placement, caption, inner)
+        id(blocks[number]): _captioned(placement, replace(blocks[number], kind=BlockKind.CAPTION), inner)
         for placement in placements
-        if (caption := linked.get(placement.order))
+        if (number := linked.get(placement.order)) is not None
     }
     lone = _in_reading_order(
         [placement for placement in placements if placement.order not in linked], page, right_to_left=right_to_left
@@ -227,27 +229,50 @@ def _figure(placement: Placement, inner: Mapping[int, Sequence[Line]], step: tup
     return [figure, DraftBlock(BlockKind.TEXT, placement.page, placement.bbox, lines, text=words)]
 
 
-def _captions_by_figure(blocks: Sequence[DraftBlock], placements: Sequence[Placement]) -> dict[int, DraftBlock]:
-    """Link each caption to its nearest figure, by the order of the placement."""
+def _captions_by_figure(blocks: Sequence[DraftBlock], placements: Sequence[Placement]) -> dict[int, int]:
+    """Return the index of each figure's caption, by the order of the placement."""
     content = [placement for placement in placements if placement.role is Role.CONTENT]
     captions = [
-        block
-        for block in blocks
+        number
+        for number, block in enumerate(blocks)
         if block.kind is BlockKind.CAPTION and block.label is not None and block.label.kind is LabelKind.FIGURE
     ]
     body = running_text([line for block in blocks if block.kind is BlockKind.TEXT for line in block.lines])
     boxes = [placement.bbox for placement in content]
-    by_caption = anchor([block.bbox for block in captions], boxes, [line.bbox for line in body])
-    linked = {content[members[0]].order: captions[number] for number, members in by_caption.items()}
+    by_caption = anchor([blocks[number].bbox for number in captions], boxes, [line.bbox for line in body])
+    linked = {content[members[0]].order: captions[at] for at, members in by_caption.items()}
     # Captions above and below figures come first; those left over may belong to a figure beside them.
-    lone = [block for block in captions if block not in linked.values()]
-    beside = sorted(
-        (distance(placement.bbox, block.bbox), placement.order, number)
-        for placement in content
-        for number, block in enumerate(lone)
-        if placement.order not in linked
+    _link_nearest(linked, captions, blocks, content, BESIDE_PT)
+    # Last are captions without a number, which the layout model tells, unless a table is nearer.
+    tables = [block.bbox for block in blocks if block.kind is BlockKind.TABLE]
+    by_label = [
+        number
+        for number, block in enumerate(blocks)
+        if block.kind is BlockKind.TEXT and block.lines and all(line.label is LayoutLabel.CAPTION for line in block.lines)
+    ]
+    _link_nearest(
+        linked,
+        [number for number in by_label if all(distance(table, blocks[number].bbox) > LABELLED_PT for table in tables)],
+        blocks,
+        content,
+        LABELLED_PT,
     )
-    for apart, order, number in beside:
-        if apart <= BESIDE_PT and order not in linked and lone[number] not in linked.values():
-            linked[order] = lone[number]
     return linked
+
+
+def _link_nearest(
+    linked: dict[int, int],
+    captions: Sequence[int],
+    blocks: Sequence[DraftBlock],
+    placements: Sequence[Placement],
+    most_apart: float,
+) -> None:
+    """Link captions and figures that have no partner yet, the nearest pair first."""
+    pairs = sorted(
+        (distance(placement.bbox, blocks[number].bbox), placement.order, number)
+        for placement in placements
+        for number in captions
+    )
+    for apart, order, number in pairs:
+        if apart <= most_apart and order not in linked and number not in linked.values():
+            linked[order] = number

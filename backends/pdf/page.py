@@ -101,7 +101,7 @@ def read_page(pdf: "pymupdf.Document", number: int, *, is_first: bool = True) ->
         move_off_page(blocks)
         content = text.extractDICT()["blocks"]
         lines, white = lines_of(content, number, text_blocks)
-        if is_first and remove_disturbing(page, [row for block in content for row in block["lines"]]):
+        if is_first and remove_disturbing(page, [row for block in content for row in block["lines"] if row["spans"]]):
             clean = read_page(pdf, number, is_first=False)
             last = max((line.block for line, _ in clean.lines), default=0)
             across = [PageLine(line._replace(block=last + 1), shows) for line, shows in lines if is_across(line)]

@@ -50,13 +50,48 @@ _PRIVATE = re.compile("[\uf020-\uf0ff]")
 """Characters of fonts of symbols, by their codes."""
 _BOXES = dict.fromkeys(map(ord, "❏❐❑❒"), "☐")
 """Empty boxes with a shadow, which are read as boxes."""
-_SYMBOL = {0x2D: "–", 0xB0: "°", 0xB1: "±", 0xB4: "×", 0x6D: "µ", 0x57: "Ω", 0xA3: "≤", 0xB3: "≥", 0xAE: "→", 0xAC: "←", 0xDE: "⇒"}
+_SYMBOL = {
+    0x2D: "–",
+    0xB0: "°",
+    0xB1: "±",
+    0xB4: "×",
+    0x6D: "µ",
+    0x57: "Ω",
+    0xA3: "≤",
+    0xB3: "≥",
+    0xAE: "→",
+    0xAC: "←",
+    0xDE: "⇒",
+}
 _WINGDINGS = {
-    **{0x6C: "●", 0x6E: "■", 0xA7: "▪", 0x75: "◆", 0x77: "◆", 0xD8: "➢", 0xE0: "→", 0xE8: "➔", 0xF0: "⇨", 0x4A: "☺", 0x46: "☞"},
+    **{
+        0x6C: "●",
+        0x6E: "■",
+        0xA7: "▪",
+        0x75: "◆",
+        0x77: "◆",
+        0xD8: "➢",
+        0xE0: "→",
+        0xE8: "➔",
+        0xF0: "⇨",
+        0x4A: "☺",
+        0x46: "☞",
+    },
     **{0xFC: "✓", 0xFB: "✗", 0x6F: "☐", 0xA8: "☐", 0x71: "☐", 0x72: "☐", 0xFE: "☑", 0xFD: "☒", 0x78: "☒", 0xB5: "µ"},
 }
 _SYMBOLS = {
-    "wingdings2": {0x4F: "✗", 0x50: "✓", 0x51: "☒", 0x52: "☑", 0x53: "☒", 0x54: "☒", 0xA3: "☐", 0x98: "●", 0xA2: "■", 0x2A: "☐"},
+    "wingdings2": {
+        0x4F: "✗",
+        0x50: "✓",
+        0x51: "☒",
+        0x52: "☑",
+        0x53: "☒",
+        0x54: "☒",
+        0xA3: "☐",
+        0x98: "●",
+        0xA2: "■",
+        0x2A: "☐",
+    },
     "webdings": {0x61: "✓", 0x72: "✗", 0x63: "☐", 0x67: "■", 0x6E: "●", 0x3D: "■", 0x34: "▸", 0x69: "ℹ", 0x7E: "⚠"},
     "wingdings": _WINGDINGS,
     "": _WINGDINGS | _SYMBOL,
@@ -114,9 +149,7 @@ def move_off_page(images: Sequence[tuple[int, Any]]) -> None:
         box.x0 = box.y0 = box.x1 = box.y1 = _FAR_PT
 
 
-def lines_of(
-    blocks: Sequence[dict[str, Any]], page: int, indices: Sequence[int]
-) -> tuple[list[PageLine], list[Line]]:
+def lines_of(blocks: Sequence[dict[str, Any]], page: int, indices: Sequence[int]) -> tuple[list[PageLine], list[Line]]:
     """Return the lines of a page, and those in white letters.
 
     Args:
@@ -134,6 +167,8 @@ def lines_of(
             spans = row["spans"]
             texts = _span_texts(row, [span["text"] for span in spans])
             words = "".join(texts)
+            if not words or words.isspace():
+                continue
             mono = _is_mono(spans, typed)
             main, font, bold = spans[0], spans[0]["font"], _is_bold(spans[0])
             if len(spans) > 1:

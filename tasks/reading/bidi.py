@@ -197,7 +197,8 @@ def _runs(visual: Sequence[_Cluster]) -> Iterator[tuple[bool, Iterator[tuple[str
         unit = sides[end : end + 1] == ["N"] and sides[max(0, start - UNIT_LETTERS - 1) : start].count("L") <= UNIT_LETTERS
         # What is between words of other scripts is read with them; between two numbers it isn't, since one number after the
         # other is read from right to left (UAX #9, N1).
-        if not side and around in ({"L"}, {"L", "N"}) and not unit:
+        is_joined = end - start == 1 and not visual[start].text.isspace()  # "HP-30" was written from left to right
+        if not side and around in ({"L"}, {"L", "N"}) and (is_joined or not unit):
             sides[start:end] = ["L"] * (end - start)
         start = end
     return groupby(zip(sides, visual, strict=True), key=lambda pair: pair[0] in {"L", "N"})

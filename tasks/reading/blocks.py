@@ -31,6 +31,8 @@ FEWEST_LEVEL_ITEMS = 2
 """Minimum markers on one row of items side by side."""
 DROP_CAP_LETTERS = 2
 """Maximum letters of a drop cap, beside which the first lines of a paragraph are indented."""
+DROP_CAP_SIZE = 1.8
+"""Minimum size of a drop cap, relative to the text."""
 OTHER_SIZE = 1.3
 """Ratio of type sizes from which on two lines are two blocks."""
 INDENT_EM = 0.8
@@ -98,8 +100,20 @@ def regroup_lines(lines: Sequence[PageLine], regions: Sequence[PageRegion], rota
     return [
         PageLine(line._replace(block=number, label=label), is_visible)
         for number, (_, label, block) in enumerate(_by_number(blocks))
-        for line, is_visible in block
+        for line, is_visible in _with_drop_cap(block)
     ]
+
+
+def _with_drop_cap(block: list[PageLine]) -> list[PageLine]:
+    """Return the lines of a block, a large first letter joined with the rest of its word."""
+    if len(block) < 2:
+        return block
+    (cap, is_visible), (line, _), *following = block
+    letter = cap.text.strip()
+    is_cap = len(letter) <= DROP_CAP_LETTERS and letter.isalpha() and cap.size > DROP_CAP_SIZE * line.size
+    if not is_cap or gap(cap.bbox.y0, cap.bbox.y1, line.bbox.y0, line.bbox.y1) >= 0 or line.text[:1].isspace():
+        return block
+    return [PageLine(line._replace(text=letter + line.text, bbox=cap.bbox | line.bbox), is_visible), *following]
 
 
 def _by_number(blocks: Sequence[_Block]) -> Iterator[_Block]:
@@ -326,7 +340,7 @@ def _begins(
         return False
     if label in _HEADINGS:
         return False
-    if SURE_MARKER.match(row.text):
+    if SURE_MARKER.match(row.text) or _counts_on(block[0], row):
         return True
     outdent, same = above.bbox.x0 - row.bbox.x0, SAME_LEFT_EM * row.size
     if MARKER.match(row.text) and (label is LayoutLabel.ITEM or not is_wrapped or outdent > same):
@@ -357,6 +371,13 @@ def _begins(
         return False
     # A short line ends its paragraph in a justified column; in a ragged one it must end a sentence, too.
     return column.is_justified or bool(ENDS_SENTENCE.search(above.text))
+
+
+def _counts_on(first: Row, row: Row) -> bool:
+    """Return whether two rows begin with a number of their own, and the second is the next: parts, numbered paragraphs."""
+    number, following = (at.lines[0].line for at in (first, row))
+    are_numbers = number.text.strip().isdecimal() and following.text.strip().isdecimal()
+    return are_numbers and min(len(first.lines), len(row.lines)) > 1 and int(following.text) == int(number.text) + 1
 
 
 def _lines(block: Sequence[Row]) -> list[Line]:

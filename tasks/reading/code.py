@@ -120,7 +120,7 @@ def _rows(lines: Sequence[Line]) -> list[_Row]:
 
 def _is_number(line: Line) -> bool:
     text = line.text.strip()
-    return not line.mono and text.isdecimal() and len(text) <= NUMBER_CHARACTERS
+    return text.isdecimal() and len(text) <= NUMBER_CHARACTERS
 
 
 def _runs(rows: Sequence[_Row], left_out: Set[Line]) -> Iterator[range]:

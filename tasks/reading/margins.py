@@ -40,8 +40,12 @@ LABELLED_SHARE = 0.3
 """Minimum share of the lines with the same words, or at one height, that the layout model calls heads or feet: below it, bullets,
 heads of tables and first lines of code become margins (in 8 of 45 documents).
 """
+FEWEST_CHANGING, FEWEST_SMALLER = 5, 2
+"""Minimum pages with labelled lines at one height that change with the section: as large as the text, and smaller."""
 EVERYWHERE_SHARE = 0.25
 """Share of a document's pages with a line at one edge from which on it is a head or foot whatever the model calls it."""
+MOST_PAGES_BY_LABEL = 2
+"""Maximum pages of a document in which little is repeated, so that the layout model alone decides."""
 LARGER_PT = 0.5
 """How much larger than the text a running head may be set."""
 NEAR_PAGES = 4
@@ -87,7 +91,7 @@ def find_furniture(
     for number, content in by_page.items():
         page = pages[number]
         roles |= dict.fromkeys(_along_side(content, page), Furniture.STAMP)
-        roles |= dict.fromkeys(_across(content, body), Furniture.WATERMARK)
+        roles |= dict.fromkeys(words_across(content, body), Furniture.WATERMARK)
         roles |= dict.fromkeys(contents_entries(content), Furniture.CONTENTS)
         roles |= dict.fromkeys(_line_numbers(content, body), Furniture.LINE_NUMBER)
     return roles
@@ -103,7 +107,7 @@ def _along_side(lines: Sequence[Line], page: Page) -> Iterator[Line]:
             yield line
 
 
-def _across(lines: Sequence[Line], body: float) -> Iterator[Line]:
+def words_across(lines: Sequence[Line], body: float) -> Iterator[Line]:
     """Yield the large lines that are written across the page: others are no higher, or no wider, than their letters."""
     for line in lines:
         is_across = min(line.bbox.width, line.bbox.height) >= WATERMARK_EM * line.size
@@ -165,7 +169,7 @@ def find_margins(
             if edge.is_outer and line.size <= body + LARGER_PT:
                 heights[edge.side, edge.away, line.size].append(line)
     margins = dict.fromkeys(_page_numbers(numbers, by_number), Furniture.PAGE_NUMBER)
-    margins |= _running_lines(alike, heights, len(pages))
+    margins |= _running_lines(alike, heights, len(pages), body)
     for line in _titles(lines, outline):
         margins.pop(line, None)
     return margins | find_furniture(lines, by_number, margins, body)
@@ -175,6 +179,7 @@ def _running_lines(
     alike: Mapping[tuple[str, int, int], Sequence[Line]],
     heights: Mapping[tuple[int, int, float], Sequence[Line]],
     page_count: int,
+    body: float,
 ) -> dict[Line, Furniture]:
     """Return the running heads and feet among lines with the same words, and among those at one height."""
     running: dict[Line, Furniture] = {}
@@ -183,14 +188,23 @@ def _running_lines(
         count = len({line.page for line in repeated})
         is_everywhere = not inside and count >= EVERYWHERE_SHARE * page_count
         is_everywhere &= not any(line.label in _NO_RUNNING_HEAD for line in repeated)
-        if count >= fewest and (is_everywhere or _labelled_share(repeated) >= LABELLED_SHARE):
+        is_labelled = (
+            not inside and count > 1 and all(_is_head_by_label(line) and line.size <= body + LARGER_PT for line in repeated)
+        )
+        if is_labelled or (count >= fewest and (is_everywhere or _labelled_share(repeated) >= LABELLED_SHARE)):
             running.update(dict.fromkeys(repeated, _ROLES[side]))
-    for (side, *_), level in heights.items():
+    for (side, _, size), level in heights.items():
         running.update(dict.fromkeys(_with_numbers(level), _ROLES[side]))
-        # Heads that change with the section differ in their words: the layout model tells them.
+        # Heads that change with the section differ in their words: the layout model tells them, those as large as the text
+        # on more pages; in a document of a page or two it decides alone.
         labelled = [line for line in level if _is_labelled(line)]
-        is_repeated = len({line.page for line in labelled}) >= FEWEST_PAGES and _labelled_share(level) >= LABELLED_SHARE
-        running.update({line: _ROLES[side] for line in labelled if is_repeated or _is_head_by_label(line)})
+        sure = [line for line in labelled if _is_head_by_label(line)]
+        share = _labelled_share(level)
+        if len({line.page for line in labelled}) >= FEWEST_CHANGING and share >= LABELLED_SHARE:
+            running.update(dict.fromkeys(labelled, _ROLES[side]))
+        is_smaller = size < body - LARGER_PT and len({line.page for line in sure}) >= FEWEST_SMALLER
+        if page_count <= MOST_PAGES_BY_LABEL or (is_smaller and share >= LABELLED_SHARE):
+            running.update(dict.fromkeys(sure, _ROLES[side]))
     return running
 
 
@@ -208,7 +222,9 @@ def _with_numbers(level: Sequence[Line]) -> Iterator[Line]:
 def _is_head_by_label(line: Line) -> bool:
     """Return whether the layout model calls a level line a head or foot, and it is neither a caption nor a sentence's end."""
     is_sentence = line.label is LayoutLabel.HEAD and ENDS_SENTENCE.search(line.text)
-    return _is_labelled(line) and line.bbox.width > line.bbox.height and not is_sentence and caption_label(line.text) is None
+    return (
+        _is_labelled(line) and line.bbox.width > line.bbox.height and not is_sentence and caption_label(line.text) is None
+    )
 
 
 def _titles(lines: Sequence[Line], outline: Sequence[OutlineEntry]) -> list[Line]:

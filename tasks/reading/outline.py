@@ -45,6 +45,8 @@ _ADMONITION = re.compile(
     re.IGNORECASE,
 )
 """The label of a note, which isn't a section."""
+_QUOTE = re.compile(r"[“„«][^“„«]+[.!?…][”“»]\W*")
+"""A sentence that is quoted in large letters beside the text."""
 _HEADINGS = frozenset({LayoutLabel.HEADING, LayoutLabel.TITLE})
 _NO_HEADING = frozenset(
     {
@@ -53,7 +55,6 @@ _NO_HEADING = frozenset(
         LayoutLabel.CAPTION,
         LayoutLabel.FOOTNOTE,
         LayoutLabel.FORMULA,
-        LayoutLabel.HEAD,
         LayoutLabel.FOOT,
     }
 )
@@ -233,6 +234,7 @@ class Headings:
         block_text = _text(block)
         if (
             SURE_MARKER.match(block_text)
+            or _QUOTE.fullmatch(block_text)
             or _ADMONITION.fullmatch(block_text.replace(" ", ""))
             or all(line.mono for line in block)
         ):

@@ -1,9 +1,9 @@
 """Put the blocks of a page into the order that their positions show; split sheets that show two pages of a book."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from schemas.documents import BlockKind, Furniture, Line, Page, Placement, is_same_size
@@ -21,6 +21,8 @@ MOST_BLOCKS = 200
 
 FEWEST_PROSE_ROWS = 3
 """Minimum rows of a block of running text."""
+FEWEST_TURNS, FEWEST_PROSE = 4, 2
+"""Minimum turns from one column to the other, and minimum blocks of running text in each, of columns written row by row."""
 VERTICAL_EM = 2.0
 """Height from which on a line is vertical text."""
 
@@ -52,13 +54,14 @@ def may_be_out_of_order(boxes: Sequence[BBox], *, right_to_left: bool = False) -
 def reordered(blocks: Sequence[LayoutBlock], *, right_to_left: bool = False) -> list[int]:
     """Return the indices of a page's blocks in reading order."""
     order = list(range(len(blocks)))
-    if len(blocks) > MOST_BLOCKS:
+    if not 0 < len(blocks) <= MOST_BLOCKS:
         return order
     for _ in range(MOST_ROUNDS):
         moved = _displaced(_contradictions(blocks, order))
         if not moved:
             break
         order = _moved(blocks, order, moved)
+    order = _by_column(blocks, order, right_to_left=right_to_left)
     # Blocks of two columns never contradict each other, so the corrections above stay.
     for _ in range(MOST_ROUNDS):
         order = _with_columns_swapped(blocks, order, right_to_left=right_to_left)
@@ -160,6 +163,25 @@ def _with_columns_swapped(blocks: Sequence[LayoutBlock], order: Sequence[int], *
         if any(_are_columns(blocks[early_block], blocks[late_block]) for early_block in early for late_block in late):
             swapped[begin:end] = late + early
     return swapped
+
+
+def _by_column(blocks: Sequence[LayoutBlock], order: Sequence[int], *, right_to_left: bool) -> list[int]:
+    """Return the order of blocks, two columns of running text that are written row by row one after the other."""
+    middle = (min(block.box.x0 for block in blocks) + max(block.box.x1 for block in blocks)) / 2
+
+    def column_of(number: int) -> int | None:
+        x0, _, x1, _ = blocks[number].box
+        return None if x0 < middle < x1 else int((x0 >= middle) is not right_to_left)
+
+    by_column: list[int] = []
+    for is_narrow, run in groupby(order, key=lambda number: column_of(number) is not None):
+        numbers = list(run)
+        turns = [column for column, _ in groupby(numbers, key=column_of)]
+        prose = Counter(column_of(number) for number in numbers if blocks[number].prose)
+        if is_narrow and len(turns) >= FEWEST_TURNS and min(prose[0], prose[1]) >= FEWEST_PROSE:
+            numbers.sort(key=lambda number: (column_of(number), blocks[number].box.y0))
+        by_column += numbers
+    return by_column
 
 
 def _columns(sides: Sequence[tuple[float, float]], at: int) -> tuple[int, int]:

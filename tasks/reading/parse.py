@@ -29,6 +29,8 @@ from tasks.figures.locate import Located, locate
 from tasks.figures.parts import PictureRegion
 from tasks.figures.render import FigureCollector, KeepFigure, formula_regions, stream_sha1
 from tasks.reading.bidi import runs_right_to_left
+from tasks.reading.margins import words_across
+from tasks.reading.outline import body_size
 from tasks.reading.read import ParsedPage, is_unreadable, read_outline, read_page
 from tasks.tables.promised import layout_tables
 from tasks.tables.rows import rotation_of
@@ -261,10 +263,12 @@ class _Reading:
         page = content.page
         right_to_left = runs_right_to_left("".join([line.text for line in content.texts]))
         tagged = [placement.bbox for placement in placed if placement.role in TAGGED and placement.figure_id is not None]
+        across = set(words_across(lines, body_size(lines)))
         for ruling in tables:
             box = ruling.bbox
             pictures = {picture.order for picture in placed if holds(box, picture.bbox) and not holds(picture.bbox, box)}
-            words = [line for line in lines if line.inside not in pictures]  # without the labels of pictures in cells
+            # Without the labels of pictures in cells, and without a watermark.
+            words = [line for line in lines if line.inside not in pictures and line not in across]
             try:
                 with rejecting("a table can't be read", FailureCode.PAGE_UNREADABLE, page.page):
                     rotation = rotation_of([line for line in words if holds(box, line.bbox)], page.rotation)

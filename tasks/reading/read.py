@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, pairwise

@@ -57,7 +57,7 @@ from tasks.reading.set_tables import join_continued, with_tables, with_tables_of
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "37"
+STRUCTURE_VERSION = "38"
 
 
 def build_document(
@@ -311,8 +311,11 @@ def _blocks(
             in_tables.remove(placement.figure_id)
         else:
             alone.append(placement)
-    free, alone = with_icons(free, alone, content.page.rotation)
-    framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
+    # A watermark lies across lines, icons and cells that have nothing to do with it.
+    across = [line for line in free if margins.get(line) is Furniture.WATERMARK]
+    level, alone = with_icons([line for line in free if line not in across], alone, content.page.rotation)
+    free = [*level, *across]
+    framed = [(table, frozenset(line for line in level if holds(table.bbox, line.bbox))) for table in tables]
     set_lines = set(margins).union(*(table_lines for _, table_lines in framed))
     code: dict[Line, int] = {}
     if not typewritten and not rotation_of(free, content.page.rotation):

@@ -143,7 +143,12 @@ def test_a_rotated_page_is_read_as_it_is_drawn_unrotated() -> None:
 def test_text_that_is_not_painted_is_a_line_that_is_not_visible() -> None:
     def draw(page: pymupdf.Page) -> None:
         page.insert_text((72, 100), "Painted")
+        page.insert_image(
+            pymupdf.Rect(60, 180, 300, 220), pixmap=pymupdf.Pixmap(pymupdf.csGRAY, (0, 0, 8, 8), 0), keep_proportion=False
+        )
         page.insert_text((72, 200), "Behind a scan", render_mode=3)
+        page.insert_text((72, 300), "Found by nobody", render_mode=3)
+        page.insert_text((72, 320), "White on white", color=(1, 1, 1))
 
     assert [(line.text, is_visible) for line, is_visible in _page(draw).lines] == [
         ("Painted", True),

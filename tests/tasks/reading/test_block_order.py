@@ -220,7 +220,7 @@ def test_exchanged_columns_contradict_the_page_no_more_than_before(blocks: list[
         return sum(over(blocks[late], blocks[early]) for at, late in enumerate(order) for early in order[:at])
 
     plain = [block._replace(prose=0.0) for block in blocks]
-    assert written_late(reordered(blocks)) == written_late(reordered(plain))
+    assert written_late(reordered(blocks)) <= written_late(reordered(plain))
 
 
 def test_a_title_that_is_written_last_comes_behind_the_title_over_it() -> None:

@@ -169,11 +169,12 @@ def test_a_title_in_larger_letters_than_the_text_stays_though_the_next_page_has_
     assert _texts(structured(document), BlockKind.MARGIN) == []
 
 
-def test_a_line_on_two_pages_is_no_running_head() -> None:
+def test_a_line_on_two_pages_is_a_running_head_if_the_layout_model_says_so() -> None:
     document = pymupdf.open()
     for number in range(3):
         _page(document, head=CHAPTERS[0] if number else "")
-    assert _texts(structured(document), BlockKind.MARGIN) == []
+    assert _texts(structured(document), BlockKind.MARGIN) == [CHAPTERS[0]] * 2
+    assert _texts(structured(document, layout="never"), BlockKind.MARGIN) == []
 
 
 def test_an_entry_that_only_a_running_head_says_counts_from_where_it_points_to() -> None:

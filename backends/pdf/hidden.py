@@ -25,24 +25,31 @@ CONTRAST = 24
 _SHOWN_DPI = 72
 
 
-def remove_disturbing(page: "pymupdf.Page", lines: Sequence[dict[str, Any]]) -> bool:
-    """Remove large slanted words, and letters drawn again, from a page in memory: readers of its layout mix them with the text.
+def without_disturbing(
+    document: "pymupdf.Document", number: int, lines: Sequence[dict[str, Any]]
+) -> "pymupdf.Document | None":
+    """Return a page alone, without large slanted words and letters drawn again: readers of its layout mix them with the text.
 
     Args:
-        page: The page; its file doesn't change.
+        document: The document, which doesn't change.
+        number: The page, from 1.
         lines: The lines of its text, as ``extractDICT`` returns them.
 
     Returns:
-        Whether the page had such words, so that it must be read again.
+        A document of that page; None if the page has no such words.
     """
+    import pymupdf
+
     level = sorted(line["spans"][0]["size"] for line in lines if not _is_slanted(*line["dir"]))
     slanted = [line["spans"][0]["size"] for line in lines if _is_slanted(*line["dir"])]
     least = ACROSS_TIMES * level[len(level) // 2] if level else 0.0
     has_watermark = bool(level) and any(size >= least for size in slanted)
     if not has_watermark and not _has_copies([span for line in lines for span in line["spans"]]):
-        return False
-    _filter_text(page, least if has_watermark else float("inf"))
-    return True
+        return None
+    alone = pymupdf.open()
+    alone.insert_pdf(document, from_page=number - 1, to_page=number - 1)
+    _filter_text(alone[0], least if has_watermark else float("inf"))
+    return alone
 
 
 def _has_copies(spans: Sequence[dict[str, Any]]) -> bool:
@@ -104,7 +111,9 @@ def _filter_text(page: "pymupdf.Page", least: float) -> None:
             return mupdf.ll_pdf_new_sanitize_filter(document, chain, parents, transform, options, words.internal())
 
     factory, options = Factory(), mupdf.PdfFilterOptions()
+    # All are set: without the last two, the page stayed as it was in some processes.
     options.recurse = options.instance_forms = 1
+    options.ascii = options.no_update = 0
     options.add_factory(factory.internal())
     pdf_page = mupdf.pdf_page_from_fz_page(page.this) if isinstance(page.this, mupdf.FzPage) else page.this
     mupdf.pdf_filter_page_contents(pdf_page.doc(), pdf_page, options)

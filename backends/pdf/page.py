@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from backends.pdf.hidden import is_across, remove_disturbing, without_unseen
+from backends.pdf.hidden import is_across, without_disturbing, without_unseen
 from backends.pdf.opening import rejecting
 from backends.pdf.pixels import MOST_PIXELS, EmbeddedImage, draw
 from backends.pdf.text import image_blocks, lines_of, move_off_page, read_letters, replacement_texts, text_page, unit_square
@@ -83,10 +83,13 @@ def _values(page: "pymupdf.Page", number: int, block: int) -> Iterator[Line]:
             block += 1
 
 
-def read_page(pdf: "pymupdf.Document", number: int, *, is_first: bool = True) -> "MuPdfPage":
-    """Read one page; see ``PdfDocument.read_page``. Watermarks, which disturb the rest, are read apart."""
+def read_page(pdf: "pymupdf.Document", number: int, *, at: int | None = None) -> "MuPdfPage":
+    """Read one page; see ``PdfDocument.read_page``. Watermarks, which disturb the rest, are read apart.
+
+    ``at`` is the index of the page in a document that has it alone.
+    """
     with rejecting("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
-        page = pdf[number - 1]
+        page = pdf[number - 1 if at is None else at]
         rotation = int(page.rotation)
         if rotation:
             page.set_rotation(0)
@@ -101,8 +104,11 @@ def read_page(pdf: "pymupdf.Document", number: int, *, is_first: bool = True) ->
         move_off_page(blocks)
         content = text.extractDICT()["blocks"]
         lines, white = lines_of(content, number, text_blocks)
-        if is_first and remove_disturbing(page, [row for block in content for row in block["lines"] if row["spans"]]):
-            clean = read_page(pdf, number, is_first=False)
+        rows = [row for block in content for row in block["lines"] if row["spans"]]
+        alone = without_disturbing(pdf, number, rows) if at is None else None
+        if alone is not None:
+            clean = read_page(alone, number, at=0)
+            clean.rotation = rotation
             last = max((line.block for line, _ in clean.lines), default=0)
             across = [PageLine(line._replace(block=last + 1), shows) for line, shows in lines if is_across(line)]
             clean.lines = [*clean.lines, *across]

@@ -26,7 +26,7 @@ from pipeline.published.readers import READERS_KEPT, ReaderVersion, RightsReader
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.manifests import manifest_name
 from pipeline.records.publication import list_versions, nothing_live, read_pointer, resolve_version
-from schemas.access import Principals, Rights
+from schemas.access import Principals
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerPreset, AnswerPresetInfo, AnswerResult
 from schemas.corpus import Corpus
 from schemas.errors import (
@@ -43,6 +43,7 @@ from schemas.evidence import SearchResult
 from schemas.filters import Filters, Modality
 from schemas.reports import CorpusOverview, SearchPreset, VersionList
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
+from schemas.rights import Rights
 from schemas.versions import Pointer
 from tasks.answering.answer_presets import answer_preset_info, with_settings
 from tasks.answering.compose import answer_prompts

@@ -21,11 +21,12 @@ from pipeline.records.access import read_current, read_rights
 from pipeline.records.columns import rights_of_rows
 from pipeline.records.evidence import DocumentRows
 from pipeline.records.row_parts import DOCUMENTS
-from schemas.access import Allowed, Principals, Rights
+from schemas.access import Allowed, Principals
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters, Modality, ReaderFilters
 from schemas.ids import version_file
 from schemas.ports import WHOLE_TEXT, ObjectStore, ReadableIndex, Vector
+from schemas.rights import Rights
 from schemas.versions import Counts
 from tasks.answering.embedded_query import SentenceVectors
 from tasks.answering.narrow import names_of

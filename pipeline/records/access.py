@@ -16,13 +16,14 @@ from pipeline.corpus.statements import AccessStatement, Statements
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.ledger import read_fates
 from pipeline.records.publication import note_event, readable_pointer, this_person
-from schemas.access import NOBODY, Principals, Rights, narrowest
+from schemas.access import NOBODY, Principals, narrowest
 from schemas.base import Frozen
 from schemas.errors import MissingError
 from schemas.ids import sha256
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 from schemas.reports import AccessReport, SourceAccess
+from schemas.rights import Rights
 from schemas.versions import Status
 
 FOLDER = "access"

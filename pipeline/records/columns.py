@@ -14,13 +14,13 @@ from pipeline.records.access import read_current, read_rights, update_rights
 from pipeline.records.evidence import row_files
 from pipeline.records.ledger import indexed_sources, read_ledger
 from pipeline.records.publication import readable_pointer
-from schemas.access import Rights
 from schemas.corpus.documents import PDF_KEYS, TITLE, Supersedes
 from schemas.errors import DamagedError, UserError
 from schemas.filters import ACCESS, SUPERSEDED, FieldType, field_column
 from schemas.ids import key, version_file
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
+from schemas.rights import Rights
 from workers.brief_reads import read_pdf_metadata
 
 _FILE, _PDF_FILE = "columns.parquet", "pdf_metadata.parquet"

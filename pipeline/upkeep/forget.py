@@ -62,7 +62,6 @@ from pipeline.records.publication import read_pointer, replace_forgotten, rewrit
 from pipeline.records.retention import removable_versions, update_alias
 from pipeline.records.row_parts import FIGURES, Facts, read_documents, read_parts, write_version_rows
 from pipeline.upkeep.prune import prune_all, remove_versions, sweep
-from schemas.access import Rights
 from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import TransientError, UserError
 from schemas.gates import GateResult
@@ -70,6 +69,7 @@ from schemas.ids import document_file, key, sha256, version_file
 from schemas.parquet import Rows
 from schemas.ports import ObjectStore
 from schemas.reports import ForgetResult, PruneResult
+from schemas.rights import Rights
 from schemas.stages import Report, Stage, silent
 from schemas.versions import UNDONE, AuditEvent, Lease, LedgerRow, Manifest
 

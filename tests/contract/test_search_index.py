@@ -149,7 +149,7 @@ def table(rows: list[dict[str, object]], vectors: Vector) -> pa.Table:
             **row,
             "search_text": row["text"],
             ACCESS: RIGHTS.get(str(row["doc_id"])),
-            **dict(zip((column.name for column in OWN), FACTS[str(row["doc_id"])[0]], strict=True)),
+            **dict(zip((column.name for column in OWN), FACTS.get(str(row["doc_id"])[0], FACTS["9"]), strict=True)),
             "vector_text": vector,
             "vector_image": IMAGES[number].tolist() if row["modality"] == Modality.FIGURE else None,
             "vector_late": PAGES[number][: number % 4 + 1].tolist() if number % 3 == 0 else None,

@@ -21,7 +21,9 @@ from tests.pipeline.conftest import publish_manuals, write_corpus
 
 ROOT = Path(__file__).parent.parent.parent
 GUIDES = sorted(
-    guide for guide in (ROOT / "docs" / "guides").glob("*.md") if guide.stem not in ("models-for-a-gpu", "upgrade")
+    guide
+    for guide in (ROOT / "docs" / "guides").glob("*.md")
+    if guide.stem not in ("formats", "models-for-a-gpu", "upgrade")
 )
 """Guides with commands."""
 PORT = "8750"

@@ -407,7 +407,7 @@ def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path: Path, mon
 
 def test_the_result_does_not_depend_on_how_many_rows_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refreshed(rows: int) -> tuple[pa.Table, pa.Table, list[tuple[int, int]]]:
-        monkeypatch.setattr("pipeline.stages.enrich.stage.ROWS_AT_ONCE", rows)
+        monkeypatch.setattr("pipeline.stages.enrich.embedding.ROWS_AT_ONCE", rows)
         monkeypatch.setattr("pipeline.stages.enrich.stage.DOCUMENTS_AT_ONCE", rows // 3)
         monkeypatch.setattr("pipeline.records.row_parts.ROWS_A_PART", rows)
         folder = tmp_path / str(rows)
@@ -450,7 +450,7 @@ def test_golden_questions_are_asked_and_judged(corpus_file: Path) -> None:
 
 def test_a_source_without_pdfs_is_the_users_mistake(tmp_path: Path) -> None:
     (tmp_path / "pdfs").mkdir()
-    with pytest.raises(UserError, match="holds no PDF"):
+    with pytest.raises(UserError, match="holds no document"):
         refresh(open_workspace(str(write_corpus(tmp_path))))
 
 

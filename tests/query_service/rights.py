@@ -17,8 +17,9 @@ from pipeline.run import refresh
 from query_service.access import Access
 from query_service.app import create_app
 from query_service.keys import Key, KeyFile, digest, key_line, new_key
-from schemas.access import Principals, Rights
+from schemas.access import Principals
 from schemas.reports import ListPart
+from schemas.rights import Rights
 from tests.manuals import write_manual
 
 ABSENT_DIGEST = "ab" * 32

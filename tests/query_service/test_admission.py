@@ -14,6 +14,7 @@ import pytest
 from query_service import admission
 from query_service.admission import Cost, FairSemaphore, cost_of_answer, cost_of_search
 from query_service.app import create_app
+from schemas.access import Principals
 from schemas.evidence import SearchResult
 from schemas.filters import Filters
 from schemas.retrieval import AnswerQuery, Query
@@ -86,6 +87,9 @@ class Slow(FakeCorpus):
         self.released, self.ended = threading.Event(), threading.Event()
         self.started = threading.Semaphore(0)
         self.at_work = self.most_at_work = 0
+
+    def for_reader(self, principals: Principals | None) -> "Slow":
+        return self
 
     def search(self, query: Query, stopped: Callable[[], bool] = lambda: False) -> SearchResult:
         trace = Trace(stopped=stopped)

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.access import NO_RIGHTS, Allowed, Rights, of_site, principal, principals_digest
+from schemas.access import Allowed, of_site, principal, principals_digest
+from schemas.rights import NO_RIGHTS, Rights
 
 GROUPS = st.sampled_from(["everyone", "group:service", "group:Plant 4/Lyon", "user:4711", "user:a@b.de"])
 RIGHTS = st.dictionaries(st.integers(0, 30).map(lambda number: f"{number:064x}"), st.frozensets(GROUPS))

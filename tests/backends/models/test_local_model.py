@@ -87,7 +87,7 @@ def test_one_request_that_does_not_fit_may_fit_another_time(vlm_folder: Path, sh
     found = asked(model, 3)
     assert [type(outcome) for outcome in found.values()] == [TransientError] * 3
     assert all(
-        "memory is too short" in outcome.message for outcome in found.values() if isinstance(outcome, TransientError)
+        "doesn't fit into memory" in outcome.message for outcome in found.values() if isinstance(outcome, TransientError)
     )
 
 

@@ -110,7 +110,7 @@ def test_the_key_of_a_space_without_prompts_is_what_it_was(corpus_file: Path) ->
     folder = corpus_file.parent.parent
     for prompt in (None, "pump: "):
         space = open_workspace(str(write(folder, prompt))).spaces[TEXT.name]
-        assert space.key == key(model=space.model.model_dump(), step=TEXT.version)
+        assert space.key == key(model=space.model.model_dump(), step=TEXT.version, layout="documents")
         assert space.settings == {}
     prefix = open_workspace(str(write(folder, "pump: ", document_prompt="text: "))).spaces[TEXT.name]
     assert prefix.key == key(model=space.model.model_dump(), step=TEXT.version, settings={"document_prompt": "text: "})

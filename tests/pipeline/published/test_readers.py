@@ -7,8 +7,8 @@ import pytest
 from backends.stores.object_store import FolderStore
 from pipeline.published.readers import RIGHTS_S, RightsReader
 from pipeline.records.access import CURRENT, apply_rights
-from schemas.access import Rights
 from schemas.errors import TransientError
+from schemas.rights import Rights
 
 GROUP = frozenset({"group:a"})
 

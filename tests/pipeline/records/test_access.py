@@ -7,9 +7,9 @@ import pytest
 from backends.stores.object_store import open_store
 from pipeline.records.access import CURRENT, apply_rights, read_current, read_rights
 from pipeline.records.publication import read_events
-from schemas.access import Rights
 from schemas.errors import MissingError
 from schemas.ports import ObjectStore
+from schemas.rights import Rights
 
 BOTH = Rights.of({"a": frozenset({"everyone"}), "b": frozenset({"group:service"})})
 ONE = Rights.of({"a": frozenset(), "b": frozenset({"group:service"})})

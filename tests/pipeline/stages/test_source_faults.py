@@ -116,7 +116,7 @@ def test_an_empty_listing_builds_no_version_of_a_corpus_that_is_live(published: 
     before = published.store.names("")
     for file in pdfs.iterdir():
         file.rename(file.with_suffix(".aside"))
-    with pytest.raises(TransientError, match="lists no PDF, but 2 are live"):
+    with pytest.raises(TransientError, match="lists no document, but 2 are live"):
         refresh(published)
     assert published.store.names("") == before
 

@@ -26,13 +26,13 @@ from pipeline.upkeep import forget as forgetting
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.forget import forget, readmit
 from pipeline.upkeep.prune import prune
-from schemas.access import Rights
 from schemas.errors import NotFoundError, UserError
 from schemas.ids import document_file, sha256
 from schemas.models import Description
 from schemas.parquet import table_of
 from schemas.reports import Finding, ListPart
 from schemas.retrieval import Query
+from schemas.rights import Rights
 from schemas.stages import ON_A_VERSION, Stage
 from tests.manuals import picture, write_manual
 from tests.pipeline.conftest import write_corpus

@@ -134,8 +134,12 @@ class AsyncClient:
         return await self._bytes("corpora", corpus, "documents", doc_id, "pages", f"{page}.png", query=query)
 
     async def document(self, corpus: str, doc_id: str, **query: Unpack[models.DocumentParametersQuery]) -> bytes:
-        """Return the original PDF."""
+        """Return a document's PDF; of another format, what it was converted into."""
         return await self._bytes("corpora", corpus, "documents", f"{doc_id}.pdf", query=query)
+
+    async def original(self, corpus: str, doc_id: str, **query: Unpack[models.OriginalParametersQuery]) -> bytes:
+        """Return the original, byte for byte."""
+        return await self._bytes("corpora", corpus, "documents", doc_id, "original", query=query)
 
     async def tagged_document(
         self, corpus: str, doc_id: str, **query: Unpack[models.TaggedDocumentParametersQuery]

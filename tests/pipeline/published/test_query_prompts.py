@@ -113,7 +113,9 @@ def test_the_key_of_a_space_without_prompts_is_what_it_was(corpus_file: Path) ->
         assert space.key == key(model=space.model.model_dump(), step=TEXT.version, layout="documents")
         assert space.settings == {}
     prefix = open_workspace(str(write(folder, "pump: ", document_prompt="text: "))).spaces[TEXT.name]
-    assert prefix.key == key(model=space.model.model_dump(), step=TEXT.version, settings={"document_prompt": "text: "})
+    assert prefix.key == key(
+        model=space.model.model_dump(), step=TEXT.version, layout="documents", settings={"document_prompt": "text: "}
+    )
 
 
 def test_the_packaged_model_takes_no_prompt(corpus_file: Path) -> None:

@@ -178,7 +178,12 @@ def test_a_live_version_of_another_revision_is_neither_searched_nor_compared_wit
 ) -> None:
     folder = corpus_file.parent.parent
     (folder / "q.jsonl").write_text('{"id": "1", "question": "bar of the pump", "doc": "pump.pdf", "pages": [1]}\n')
-    file = str(write_corpus(folder, "embeddings: {text: hashed}\nquestions: ../q.jsonl\n"))
+    file = str(
+        write_corpus(
+            folder,
+            "models: {hashed: {kind: text_embedder, model: hashed}}\nembeddings: {text: hashed}\nquestions: ../q.jsonl\n",
+        )
+    )
     first = refresh(open_workspace(file))
     assert first.published
     monkeypatch.setattr(sys.modules[__name__], "CARD", CARD.model_copy(update={"revision": "2"}))

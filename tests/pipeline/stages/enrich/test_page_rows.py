@@ -41,12 +41,14 @@ PAGES = Filters(modalities=[Modality.PAGE])
 def corpus(published: Workspace, endpoint: EndpointServer) -> Corpus:
     """Open the published corpus with pages described by ``pages``, and other settings as they are given."""
 
-    def opened(pages: str | None, *, budget: dict[str, Any] | None = None, **embeddings: Any) -> Workspace:
+    def opened(pages: str | None, *, budget: dict[str, Any] | None = None, **options: Any) -> Workspace:
         asked = {"url": endpoint.url, "concurrency": 2, "retries": 0}
         seeing = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": asked}
         file = yaml.safe_load(published.file.read_text())
         file["captions"] = {"ocr": "none"} | ({"pages": pages} if pages else {})
-        sections = named_models(embeddings, {"vlm": seeing})
+        others = {name: section for name, section in options.items() if name in ("retention", "tags")}
+        embeddings = {name: entry for name, entry in options.items() if name not in others}
+        sections = others | named_models(embeddings, {"vlm": seeing})
         published.file.write_text(yaml.safe_dump(file | {"budget": budget or {}} | sections))
         return open_workspace(str(published.file))
 

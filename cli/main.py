@@ -78,13 +78,10 @@ def main() -> NoReturn:
 def run() -> NoReturn:
     """Run the command in a process of its own.
 
-    pyarrow imports pandas, if it is installed, at the first array made of a list: half of the start of a search, which has
-    no use for it. Collections of garbage during imports take a second of a refresh, and those at exit a second more.
+    Collections of garbage during imports take a second of a refresh, and those at exit a second more.
     """
     gc.set_threshold(*INFREQUENT)
     atexit.register(gc.freeze)
-    if sys.argv[1:2] in (["search"], ["ask"]):
-        sys.modules["pandas"] = None  # type: ignore[assignment]  # makes its import fail (decision 23)
     main()
 
 

@@ -535,7 +535,6 @@ def test_a_question_loads_what_it_needs(folder: Path, inset: Inset, command: str
         "ray",
         "great_expectations",
         "airflow",
-        "pandas",
         "torch",
         "pymupdf",
         "fastapi",

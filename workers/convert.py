@@ -105,7 +105,7 @@ def _by_libreoffice(data: bytes, source: str, options: ParseOptions, folder: Pat
     kind, file, notes = format_of(source), folder / f"document.{ending(source)}", list[str]()
     file.write_bytes(data)
     office.write_profile(folder)
-    if kind is not Format.TEXT or office.has_changes(data, ending(source)):
+    if kind is not Format.TEXT or office.has_changes(data):
         file = _written(folder, file, ENDINGS[kind], ENDINGS[kind], options)
         flat, notes = prepared(file.read_bytes(), kind)
         file.write_bytes(flat)

@@ -41,6 +41,7 @@ _SAFE = (
 """Macros never run, and links aren't updated; the kernel takes network and other files from the process as well."""
 
 
+_CHANGES = re.compile(rb"<(?:\w+:(?:del|moveFrom)|text:tracked-changes)[\s/>]")
 _RELEASE = re.compile(r'oor:name="ooSetupVersionAboutBox"[^>]*>\s*<value>([^<]+)')
 
 
@@ -82,13 +83,14 @@ def as_pdf(kind: Format) -> str:
     return f"pdf:{_FILTERS[kind]}:{json.dumps(options)}"
 
 
-def has_changes(data: bytes, named: str) -> bool:
-    """Return whether an office file of text may have tracked changes, whose deleted text LibreOffice would print."""
+def has_changes(data: bytes) -> bool:
+    """Return whether an office file of text may have tracked changes, whose deleted text LibreOffice would print.
+
+    Headers, footnotes and text boxes have changes of their own, so all parts are searched.
+    """
     if data.startswith(b"PK"):
         with zipfile.ZipFile(io.BytesIO(data)) as package:
-            part = "word/document.xml" if named == "docx" else "content.xml"
-            text = package.read(part) if part in package.namelist() else b""
-        return any(mark in text for mark in (b"<w:del ", b"<w:moveFrom ", b"<text:tracked-changes"))
+            return any(_CHANGES.search(package.read(name)) for name in package.namelist() if name.endswith(".xml"))
     return not data.startswith(b"{\\rtf") or b"\\deleted" in data
 
 

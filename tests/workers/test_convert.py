@@ -23,8 +23,8 @@ from schemas.corpus import ParseOptions
 from schemas.documents import ParsedDocument
 from schemas.errors import FailureCode
 from schemas.ids import original_file
-from tests.office_files import packed, word
-from workers.convert import converter_of
+from tests.office_files import HIDDEN, packed, word
+from workers.convert import converter_of, remove_leftovers
 from workers.isolation import missing_isolation
 from workers.parse_shard import ParseJob, parse_documents, parse_key
 
@@ -246,15 +246,38 @@ def web() -> Iterator[Web]:
     served.server.server_close()
 
 
+BY = 'w:author="A" w:date="2024-01-01T00:00:00Z"'
+CHANGED = (
+    '<w:p><w:r><w:t xml:space="preserve">Open the valve </w:t></w:r>'
+    f'<w:del\nw:id="1" {BY}><w:r><w:delText>never</w:delText></w:r></w:del>'
+    f'<w:moveFrom w:id="2" {BY}><w:r><w:t>never</w:t></w:r></w:moveFrom>'
+    "<w:r><w:rPr><w:vanish/></w:rPr><w:t>never</w:t></w:r>"
+    f'<w:ins w:id="3" {BY}><w:r><w:t>always</w:t></w:r></w:ins><w:r><w:t> slowly.</w:t></w:r></w:p>'
+)
+
+
 @pytest.mark.slow
 @needs_libreoffice
-def test_deleted_and_moved_text_is_left_out_and_inserted_text_is_read(tmp_path: Path) -> None:
-    by = 'w:author="A" w:date="2024-01-01T00:00:00Z"'
-    changed = (
-        '<w:p><w:r><w:t xml:space="preserve">Open the valve </w:t></w:r>'
-        f'<w:del w:id="1" {by}><w:r><w:delText>never</w:delText></w:r></w:del>'
-        f'<w:ins w:id="2" {by}><w:r><w:t>always</w:t></w:r></w:ins><w:r><w:t> slowly.</w:t></w:r></w:p>'
-    )
-    text = _text(_parsed(tmp_path, "valve.docx", word(body=changed)))
+@pytest.mark.parametrize("part", ["body", "header"])
+def test_deleted_moved_and_hidden_text_is_left_out_and_inserted_text_is_read(tmp_path: Path, part: str) -> None:
+    data = word(body=CHANGED) if part == "body" else word("Pump", header=CHANGED)
+    text = _text(_parsed(tmp_path, "valve.docx", data))
     assert "never" not in text
     assert "always" in text
+
+
+@pytest.mark.slow
+@needs_libreoffice
+@pytest.mark.parametrize("name", HIDDEN)
+def test_hidden_sheets_and_slides_are_left_out(tmp_path: Path, name: str) -> None:
+    data, lines = HIDDEN[name]
+    assert [line.text.strip() for line in _parsed(tmp_path, name, data).lines] == lines
+
+
+def test_only_the_socket_of_its_own_profile_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(office, "SOCKETS", tmp_path)
+    converted, other = (office.socket(tmp_path / name) for name in ("converted", "other"))
+    for socket in (converted, other):
+        socket.touch()
+    remove_leftovers(tmp_path / "converted")
+    assert [*tmp_path.glob("OSL_PIPE_*")] == [other]

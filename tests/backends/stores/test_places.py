@@ -1,6 +1,7 @@
 """Sources at other places: listed whole or not at all, asked again where they fail, and without their secrets in errors."""
 
 import contextlib
+import gc
 import hashlib
 import pickle
 import threading
@@ -95,9 +96,14 @@ def _sftp(folder: Path) -> Iterator[str]:
     import asyncssh
 
     loop, ready = asyncio.new_event_loop(), threading.Event()
-    ports: list[int] = []
+    servers: list[asyncssh.SSHAcceptor] = []
+
+    connections: list[asyncssh.SSHServerConnection] = []
 
     class Server(asyncssh.SSHServer):
+        def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+            connections.append(conn)
+
         def password_auth_supported(self) -> bool:
             return True
 
@@ -112,7 +118,7 @@ def _sftp(folder: Path) -> Iterator[str]:
             server_host_keys=[asyncssh.generate_private_key("ssh-ed25519")],
             sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=str(folder).encode()),
         )
-        ports.append(server.get_port())
+        servers.append(server)
         ready.set()
 
     def run() -> None:
@@ -122,7 +128,15 @@ def _sftp(folder: Path) -> Iterator[str]:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     assert ready.wait(30)
-    yield f"sftp://127.0.0.1:{ports[0]}/"
+    yield f"sftp://127.0.0.1:{servers[0].get_port()}/"
+
+    async def end() -> None:
+        servers[0].close()
+        await servers[0].wait_closed()
+        for connection in connections:
+            await connection.wait_closed()
+
+    asyncio.run_coroutine_threadsafe(end(), loop).result(60)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
@@ -152,6 +166,8 @@ def test_a_place_is_listed_and_read_like_a_folder(kind: str, folder: Path, monke
         assert isinstance(source, ListedSource)
         assert faults_of(FileSystemPlace(address)) == []
         assert "kept secret" not in source.describe()
+        del source
+        gc.collect()  # connections are closed with their file systems, while the thread lives
         places.stop_threads()
 
 

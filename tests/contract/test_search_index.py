@@ -968,7 +968,9 @@ class TestWeaviate:
         assert kinds["filter_names"] == ("text[]", False, True)
         assert kinds["bbox"] == ("number[]", False, False)
         added = {*(field.name for field in FILTERED), "terms_search_text", "terms_title", "terms_section_path"}
-        assert set(kinds) == {*EVIDENCE.names, *added}
+        of_documents = {ACCESS, *(column.name for column in OWN)}
+        assert set(kinds) == {*EVIDENCE.names, *added, *of_documents}
+        assert all(kinds[name][1:] == (False, True) for name in of_documents)
         assert {one.tokenization.value for one in properties if one.index_searchable} == {"whitespace"}
 
     def test_is_brought_forward_in_place(self, made: Callable[..., WeaviateIndex]) -> None:

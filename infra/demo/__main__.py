@@ -15,7 +15,8 @@ import urllib.request
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from backends.stores.object_store import join, open_store
+from backends.stores.checked_store import join
+from backends.stores.object_store import open_store
 from infra.demo.airflow import CORPUS, DAG, STARTED_WITHIN_S, Airflow, Watch
 from infra.demo.processes import (
     BIN,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Asset, AssetAlias, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -247,12 +246,6 @@ def _operation(
     return dag
 
 
-def _replay() -> None:
-    TriggerDagRunOperator(
-        task_id="replay", trigger_dag_id="refresh_{{ params.corpus }}", conf={"replay": True}, wait_for_completion=False
-    )
-
-
 def _operations(suffix: str, corpora: Param, stored: Param) -> Iterator[DAG]:
     """Yield the DAGs that operators start, of some corpora.
 
@@ -302,12 +295,6 @@ def _operations(suffix: str, corpora: Param, stored: Param) -> Iterator[DAG]:
         forget,
         {"corpus": corpora, **document, "dry_run": listed_only},
         {"owner": "inset"},
-    )
-    yield _operation(
-        f"inset_replay{suffix}",
-        "Refresh a corpus, and try the documents in quarantine again",
-        _replay,
-        {"corpus": corpora},
     )
 
 

@@ -38,9 +38,8 @@ from plugins.airflow_run import (
     run_options,
 )
 from plugins.approve import Approve, Ask
-from plugins.confirm import Confirm
 from plugins.enrich import Enrich
-from plugins.notify import refresh_callbacks
+from plugins.notify import announce, refresh_callbacks
 from plugins.remedies import in_ui
 from plugins.source_trigger import SourceTrigger
 from schemas.printing import line
@@ -277,6 +276,28 @@ def _approval(file: str, corpus_schedule: CorpusSchedule) -> Iterator[Any]:
     )
 
 
+def _confirm(corpus_schedule: CorpusSchedule, asset: Asset) -> Any:
+    """Return the task that checks that the planned version is live, whatever state ``publish`` was set to by hand."""
+
+    @task(outlets=[asset], doc_md="Checks that the version is live.")
+    def confirm() -> None:
+        """Fail where another version is live; else update the asset."""
+        from pipeline.records.manifests import read_manifest
+        from pipeline.records.publication import read_pointer
+
+        version, context = planned("version"), get_current_context()
+        with refresh_run(str(corpus_schedule.file)) as run:
+            pointer = read_pointer(run.workspace.store)
+            manifest = read_manifest(run.workspace.store, version)
+        if pointer is None or pointer.version != version or manifest is None:
+            live = pointer.version if pointer is not None else "nothing"
+            raise AirflowFailException(f"{version} isn't live, {live} is: publish it on the page Inset, or refresh again")
+        announce(corpus_schedule, run.workspace.store, pointer, context)
+        context["outlet_events"][asset].extra = {"version": version, "counts": manifest.counts.totals()}
+
+    return confirm()
+
+
 def _timetable(corpus_schedule: CorpusSchedule, source: Asset) -> Any:
     """Return the schedule: cron, another DAG's asset, changes of the source, or whichever of these comes first."""
     operations = corpus_schedule.operations
@@ -329,12 +350,7 @@ def refresh_dag(corpus_schedule: CorpusSchedule) -> DAG:
             *version_tasks,
             *_approval(file, corpus_schedule),
             publish.override(trigger_rule=TriggerRule.NONE_FAILED)(file),
-            Confirm(
-                task_id="confirm",
-                corpus_schedule=corpus_schedule,
-                asset=published,
-                doc_md="Checks that the version is live.",
-            ),
+            _confirm(corpus_schedule, published),
             # Of a run that was stopped Airflow skips the other tasks, and would call it a success: this task decides.
             release.override(on_failure_callback=None, on_retry_callback=None)(file).as_teardown(
                 on_failure_fail_dagrun=True

@@ -10,13 +10,12 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from croniter import croniter
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from backends.stores.checked_store import join
 from backends.stores.object_store import open_store
 from backends.stores.objects import attempt
 from pipeline.corpus.schedules import CorpusSchedule
-from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import LastRefresh
 from pipeline.records.problems import problems_of, read_standing
 from pipeline.records.publication import readable_pointer
@@ -28,36 +27,22 @@ from schemas.ports import ObjectStore
 from schemas.printing import line
 from schemas.versions import UNDONE, Counts, Spent
 
-TREND = 12
-"""Versions that a trend shows."""
-
 Found = TypeVar("Found")
 
 
-class GateMargin(Frozen):
-    """A gate's verdict, with its distance from refusing.
+class GateMargin(GateResult):
+    """A gate's verdict, with its distance from refusing."""
 
-    Attributes:
-        value: What was measured; None without a measure.
-        bound: The bound of the corpus file.
-        margin: Share of the bound that is left, at most 1; negative beyond it; None for invariants, which have no bound.
-        message: The finding, and the remedy where it refuses.
-    """
-
-    gate: str
-    passed: bool
-    value: float | None
-    bound: float | None
-    margin: float | None
-    message: str
-
-
-class TrendPoint(Frozen):
-    """A version's size."""
-
-    version: str
-    documents: int
-    rows: int
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def margin(self) -> float | None:
+        """Share of the bound that is left, at most 1; negative beyond it; None for invariants, which have no bound."""
+        gate = gate_of(self.gate)
+        if gate is None or self.value is None or not self.bound:
+            return None
+        if gate.at_least:
+            return 1 - self.bound / self.value if self.value else -1.0
+        return min(1.0, 1 - self.value / self.bound)
 
 
 class CorpusHealth(Frozen):
@@ -79,7 +64,6 @@ class CorpusHealth(Frozen):
         undone: Figures, pages and texts of the live version that are not read or described.
         seconds: Duration of each stage that made the live version.
         stored: Whether its store could be read, at least in part.
-        trend: The last finished versions, oldest first.
     """
 
     corpus: str
@@ -102,12 +86,6 @@ class CorpusHealth(Frozen):
     undone: int = 0
     seconds: dict[str, float] = Field({})
     stored: bool = False
-    trend: list[TrendPoint] = Field([])
-
-    @property
-    def readable(self) -> bool:
-        """Whether the corpus's store could be read, at least in part."""
-        return self.stored
 
     @property
     def tightest(self) -> GateMargin | None:
@@ -248,7 +226,6 @@ def _read_health(schedule: CorpusSchedule, store: ObjectStore, now: datetime) ->
         undone=sum(live.work.get(name, 0) for name in UNDONE) if live else 0,
         seconds=live.timings_s if live else {},
         stored=True,
-        trend=_trend(store, standing.versions),
     )
 
 
@@ -257,37 +234,9 @@ def _question(schedule: CorpusSchedule, last: LastRefresh) -> str:
     return f"dags/refresh_{schedule.name}/runs/{run}/tasks/{last.task}/required_actions"
 
 
-def _trend(store: ObjectStore, names: Sequence[str]) -> list[TrendPoint]:
-    points = (_trend_point(store, name) for name in names[-TREND:])
-    return [point for point in points if point is not None]
-
-
-_points: dict[tuple[str, str], TrendPoint] = {}
-
-
-def _trend_point(store: ObjectStore, version: str) -> TrendPoint | None:
-    """Return the size of a finished version, which never changes, so that it is read once a process."""
-    trend_point = _points.get((store.root, version))
-    if trend_point is None and (manifest := readable_manifest(store, version)) is not None:
-        counts = manifest.counts
-        trend_point = _points[store.root, version] = TrendPoint(
-            version=version, documents=counts.documents, rows=counts.rows
-        )
-    return trend_point
-
-
 def margin_of(result: GateResult) -> GateMargin:
     """Return a verdict with its distance from refusing."""
-    return GateMargin(**result.model_dump(), margin=_margin(result))
-
-
-def _margin(result: GateResult) -> float | None:
-    gate = gate_of(result.gate)
-    if gate is None or result.value is None or not result.bound:
-        return None
-    if gate.at_least:
-        return 1 - result.bound / result.value if result.value else -1.0
-    return min(1.0, 1 - result.value / result.bound)
+    return GateMargin(**dict(result))
 
 
 def _due(schedule: str | None, now: datetime) -> datetime | None:

@@ -2,7 +2,7 @@
 
 import functools
 import io
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import cast
@@ -22,9 +22,6 @@ from workers.draw_pages import Drawing, PageDrawer
 THUMBNAIL = 240
 """Longer side of a thumbnail, in pixels."""
 _THUMBNAILS = 1_000  # some 8 kB each
-
-Box = tuple[float, float, float, float]
-"""x0, y0, x1, y1 in PDF points from the top left."""
 
 
 def figure_picture(store: ObjectStore, figure_id: str, side: int) -> bytes:
@@ -58,8 +55,8 @@ def _thumbnail(store: ObjectStore, figure_id: str) -> bytes:
     return figure_picture(store, figure_id, THUMBNAIL)
 
 
-def page_picture(file: str, doc_id: str, page: int, *, dpi: int, boxes: Sequence[Box] = ()) -> "Future[bytes]":
-    """Return the future PNG of a page of a document, drawn in a child process; ``boxes`` are highlighted.
+def page_picture(file: str, doc_id: str, page: int, *, dpi: int) -> "Future[bytes]":
+    """Return the future PNG of a page of a document, drawn in a child process.
 
     The document is in the store, or in quarantine after the last refresh: then it may be in the source only. Errors are those of
     ``PageDrawer.draw``.
@@ -69,7 +66,6 @@ def page_picture(file: str, doc_id: str, page: int, *, dpi: int, boxes: Sequence
         doc_id: The document.
         page: From 1.
         dpi: Resolution.
-        boxes: In points.
 
     Raises:
         NotFoundError: Neither has it.
@@ -82,7 +78,7 @@ def page_picture(file: str, doc_id: str, page: int, *, dpi: int, boxes: Sequence
         passwords = ()
     # The newest conversion, if the document isn't a PDF.
     name = [document_file(doc_id), *workspace.store.names(f"converted/{doc_id}")][-1]
-    drawing = Drawing(workspace.store.root, name, page, dpi, tuple(boxes), passwords=passwords)
+    drawing = Drawing(workspace.store.root, name, page, dpi, passwords=passwords)
     if not workspace.store.exists(drawing.name):
         source = _source_of(workspace.store, doc_id)
         drawing = replace(drawing, store_address=workspace.corpus.source, name=source, digest=doc_id)

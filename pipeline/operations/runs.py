@@ -1,19 +1,18 @@
 """A run of a refresh as an operator sees it: its plan, what each stage did, and how its version was judged."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from pydantic import Field
 
 from backends.stores.objects import read_model, unless_damaged
-from evaluation.golden import ModeReport, QuestionScore
-from evaluation.questions import Question, load_questions
+from evaluation.golden import ModeReport
+from evaluation.questions import load_questions
 from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.schedules import CorpusSchedule
-from pipeline.operations.health import TREND, GateMargin
+from pipeline.operations.health import GateMargin
 from pipeline.operations.history import VersionEntry, history
 from pipeline.records.differences import JUDGED, REPORT, Compared, read_compared, stored_name
-from pipeline.records.ledger import read_fates, source_fates
 from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, join_notes, read_notes, read_plan_summary
 from schemas.base import Frozen
@@ -21,12 +20,10 @@ from schemas.errors import NotFoundError, UserError
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.stages import ON_A_VERSION, Stage
-from schemas.versions import Counts, ExpectedCalls, Manifest, Plan, PlanSummary, RunOptions, SlowDocument, Spent, Status
+from schemas.versions import Counts, ExpectedCalls, Manifest, Plan, PlanSummary, RunOptions, SlowDocument, Spent
 
 MOST_SHARDS = 50
 """Shards of an unfinished version whose notes are read; of more, only those that are done are counted."""
-MOST_QUESTIONS = 50
-"""Questions that are named among those won, and among those lost."""
 
 _ENRICHED = {
     "recognised": "pictures read",
@@ -47,13 +44,11 @@ class WorkItem(Frozen):
     Attributes:
         done: How many were done.
         reused: How many were there already, and not done again; None where that isn't known.
-        rate: How many were done a second of the whole stage; None where nothing was done, or the stage isn't.
     """
 
     what: str
     done: int
     reused: int | None = None
-    rate: float | None = None
 
 
 class StageWork(Frozen):
@@ -61,14 +56,12 @@ class StageWork(Frozen):
 
     Attributes:
         seconds: How long it took, all shards together; None where it isn't done.
-        share: Its seconds as a share of the longest stage's.
         money: What generative models cost; None where none was asked.
         shards: Shards done, and all of them, where it has several and isn't done.
     """
 
     stage: Stage
     seconds: float | None = None
-    share: float = 0.0
     items: list[WorkItem] = Field([])
     money: float | None = None
     shards: tuple[int, int] | None = None
@@ -82,42 +75,27 @@ class CaptionerCost(Frozen):
     spent: Spent | None
 
 
-class GateTrend(Frozen):
-    """A verdict, and what the gate measured in the last versions, oldest first."""
-
-    verdict: GateMargin
-    values: list[float]
-
-
 class QuestionChange(Frozen):
     """A golden question whose page is found in only one of a version and its parent.
 
     Attributes:
         text: The question; None where the API server can't read the file of questions.
-        doc: The file name of the document that answers.
-        doc_id: That document; None where neither version holds it.
-        pages: The pages that answer, each with the box of the figure that does, in points; None where text answers.
         before: Rank of the first right page among ten hits of the parent.
         now: The same of the version.
     """
 
     id: str
     text: str | None
-    doc: str | None
-    doc_id: str | None
-    pages: list[tuple[int, tuple[float, float, float, float] | None]]
     before: int | None
     now: int | None
 
 
 class ChangedRanks(Frozen):
-    """The golden questions that a version won and lost against its parent; both name the first ``MOST_QUESTIONS``."""
+    """The golden questions that a version won and lost against its parent."""
 
     asked: int
     won: list[QuestionChange]
     lost: list[QuestionChange]
-    more_won: int
-    more_lost: int
 
 
 class RunReport(Frozen):
@@ -142,7 +120,7 @@ class RunReport(Frozen):
     stages: list[StageWork]
     captioners: list[CaptionerCost]
     slowest: list[SlowDocument]
-    gates: list[GateTrend]
+    gates: list[GateMargin]
     questions: ChangedRanks | None
     note: str
     experiments: dict[str, Compared | None] = Field({})
@@ -211,14 +189,14 @@ def run_report(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Ru
         run_id=version_source.run_id,
         options=plan.options if plan else RunOptions(),
         plan=plan.summary if plan else None,
-        stages=_with_shares(_stages(manifest, plan, notes, shards, judged)),
+        stages=list(_stages(manifest, plan, notes, shards, judged)),
         captioners=[
             CaptionerCost(name=name, expected=expected.get(name), spent=spent.get(name))
             for name in dict.fromkeys((*expected, *spent))
         ],
         slowest=manifest.slowest if manifest else parse.slowest if parse else [],
-        gates=_gates(store, entry),
-        questions=_changed_ranks(schedule, store, version, version_source.parent, judged),
+        gates=_gates(entry),
+        questions=_changed_ranks(schedule, store, version_source.parent, judged),
         note=(unless_damaged(lambda: store.get(version_file(version, "release_note.md"))) or b"").decode(),
         experiments={
             name: unless_damaged(partial(read_compared, store, version, name)) for name in _experiments(store, version)
@@ -283,10 +261,7 @@ def _stages(
         if stage is Stage.TAG and seconds is None:
             continue  # no copies are wanted
         counts = note.counts if note else {}
-        work_items = _work_items(stage, counts, plan, manifest, judged) if seconds is not None else ()
-        items = [
-            item.model_copy(update={"rate": item.done / seconds}) if item.done and seconds else item for item in work_items
-        ]
+        items = list(_work_items(stage, counts, plan, manifest, judged)) if seconds is not None else []
         cost = sum(note.spent.values(), Spent()) if note and note.spent else None
         yield StageWork(
             stage=stage,
@@ -333,97 +308,36 @@ def _work_items(
             yield WorkItem(what="golden questions asked", done=judged.questions)
 
 
-def _with_shares(stages: Iterator[StageWork]) -> list[StageWork]:
-    stage_list = list(stages)
-    longest = max((stage.seconds or 0.0 for stage in stage_list), default=0.0)
-    return [
-        stage.model_copy(update={"share": stage.seconds / longest}) if stage.seconds and longest else stage
-        for stage in stage_list
-    ]
-
-
-def _gates(store: ObjectStore, entry: VersionEntry) -> list[GateTrend]:
+def _gates(entry: VersionEntry) -> list[GateMargin]:
     shown_gates = [gate for gate in entry.gates if gate.margin is not None or not gate.passed]
-    shown_gates.sort(key=lambda gate: (gate.passed, gate.margin if gate.margin is not None else -1.0))
-    if not shown_gates:
-        return []
-    names = [name for name in store.folders("versions") if name <= entry.version][-TREND:]
-    measured = [_measured(store, name) for name in names]
-    return [
-        GateTrend(verdict=gate, values=[values[gate.gate] for values in measured if gate.gate in values])
-        for gate in shown_gates
-    ]
-
-
-_values: dict[tuple[str, str], dict[str, float]] = {}
-
-
-def _measured(store: ObjectStore, version: str) -> dict[str, float]:
-    """Return what the gates of a finished version measured; it never changes, so that it is read once a process."""
-    gate_values = _values.get((store.root, version))
-    if gate_values is None:
-        manifest = readable_manifest(store, version)
-        if manifest is None:
-            return {}
-        gate_values = {gate.gate: gate.value for gate in manifest.gates if gate.value is not None}
-        _values[store.root, version] = gate_values
-    return gate_values
+    return sorted(shown_gates, key=lambda gate: (gate.passed, gate.margin if gate.margin is not None else -1.0))
 
 
 def _changed_ranks(
-    schedule: CorpusSchedule, store: ObjectStore, version: str, parent: str | None, judged: ModeReport | None
+    schedule: CorpusSchedule, store: ObjectStore, parent: str | None, judged: ModeReport | None
 ) -> ChangedRanks | None:
     """Compare the reports of two versions, as the release note does."""
-    if parent is None or judged is None:
-        return None
-    earlier = _golden_report(store, parent)
-    if earlier is None:
+    earlier = _golden_report(store, parent) if parent is not None else None
+    if judged is None or earlier is None:
         return None
     before = {score.id: score.page_rank for score in earlier.scores}
-    common = [score for score in judged.scores if score.id in before]
-    won = [score for score in common if score.page_rank is not None and before[score.id] is None]
-    lost = [score for score in common if score.page_rank is None and before[score.id] is not None]
-    questions = _questions(schedule) if won or lost else {}
-    doc_ids = _by_file_name(store, parent) | _by_file_name(store, version) if questions else {}
-
-    def named(scores: Sequence[QuestionScore]) -> Iterator[QuestionChange]:
-        for score in scores[:MOST_QUESTIONS]:
-            question = questions.get(score.id)
-            boxes = {figure.page: figure.bbox for figure in reversed(question.figures)} if question else {}
-            doc = next(iter(question.documents), None) if question else None
-            yield QuestionChange(
-                id=score.id,
-                text=question.question if question else None,
-                doc=doc,
-                doc_id=doc_ids.get(doc or ""),
-                pages=[(question_page.page, boxes.get(question_page.page)) for question_page in question.pages]
-                if question
-                else [],
-                before=before[score.id],
-                now=score.page_rank,
-            )
-
+    questions = _questions(schedule)
+    changes = [
+        QuestionChange(id=score.id, text=questions.get(score.id), before=before[score.id], now=score.page_rank)
+        for score in judged.scores
+        if score.id in before
+    ]
     return ChangedRanks(
-        asked=len(common),
-        won=list(named(won)),
-        lost=list(named(lost)),
-        more_won=max(0, len(won) - MOST_QUESTIONS),
-        more_lost=max(0, len(lost) - MOST_QUESTIONS),
+        asked=len(changes),
+        won=[change for change in changes if change.before is None and change.now is not None],
+        lost=[change for change in changes if change.before is not None and change.now is None],
     )
 
 
-def _questions(schedule: CorpusSchedule) -> dict[str, Question]:
+def _questions(schedule: CorpusSchedule) -> dict[str, str]:
     """Return the golden questions by id; {} where the API server can't read their file."""
     try:
         path = load_corpus(str(schedule.file)).questions
-        return {question.id: question for question in load_questions(path)} if path else {}
+        return {question.id: question.question for question in load_questions(path)} if path else {}
     except UserError:
         return {}
-
-
-def _by_file_name(store: ObjectStore, version: str) -> dict[str, str]:
-    """Return the documents of a version by the file names of their sources, as questions name them."""
-    fates = unless_damaged(lambda: read_fates(store, version))
-    if fates is None:
-        return {}
-    return {fate.source.rpartition("/")[2]: fate.doc_id for fate in source_fates(fates) if fate.status is Status.INDEXED}

@@ -2,7 +2,7 @@
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -62,17 +62,15 @@ class Standing:
     refreshing: str | None
     last: LastRefresh | None
     last_run: datetime | None
-    versions: Sequence[str]
 
 
 def read_standing(store: ObjectStore, now: datetime) -> Standing:
     """Read how a corpus stands; raises ``DamagedError`` where the pointer, or the live version's manifest, can't be read."""
     pointer = read_pointer(store)
-    names = store.folders("versions")
     live = read_manifest(store, pointer.version) if pointer else None
     # Most often the newest folder is that of the live version. One without a manifest isn't finished.
     newest, unfinished = live, None
-    for name in reversed(names):
+    for name in reversed(store.folders("versions")):
         manifest = live if live and name == live.version else readable_manifest(store, name)
         if manifest is not None:
             newest = manifest
@@ -81,7 +79,7 @@ def read_standing(store: ObjectStore, now: datetime) -> Standing:
     lease, last = _lease(store), read_last_refresh(store)
     refreshing = lease.run_id if lease and lease.run_id and lease.until + _silence_of(lease, last) > now else None
     last_run = last.at if last else min(lease.until, now) if lease else newest.created if newest else None
-    return Standing(pointer, live, newest, unfinished, refreshing, last, last_run, names)
+    return Standing(pointer, live, newest, unfinished, refreshing, last, last_run)
 
 
 def problems_of(schedule: CorpusSchedule, store: ObjectStore, standing: Standing, now: datetime) -> list[CorpusProblem]:

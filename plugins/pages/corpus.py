@@ -83,7 +83,7 @@ def corpus(
     """Show a corpus with a page of its versions; with ``base`` and ``version``, what changed between them."""
     corpus_schedule = corpus_of(dag_id)
     (health,) = corpora_health([corpus_schedule])
-    store = store_of(corpus_schedule) if health.readable else None
+    store = store_of(corpus_schedule) if health.stored else None
     events = read_events(store, EVENTS) if store else []
     paged = Paged(version_names(store) if store else [], page, PER_PAGE)
     dags = dags_of(corpus_schedule) | {"refresh": dag_id}

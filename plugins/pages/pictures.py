@@ -17,7 +17,6 @@ LARGE = 1200
 """Longer side of an enlarged figure, in pixels."""
 
 Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
-BoxText = Annotated[str, Query(pattern=r"^-?\d{1,6}(\.\d+)?(,-?\d{1,6}(\.\d+)?){3}$", max_length=80)]
 
 # Names are digests of what they name.
 _HEADERS = {**HEADERS, "Cache-Control": "private, max-age=86400, immutable"}
@@ -39,13 +38,8 @@ async def page(
     doc_id: Digest,
     page: Annotated[int, Path(ge=1, le=100_000)],
     dpi: Annotated[int, Query(ge=18, le=150)] = 90,
-    box: BoxText | None = None,
 ) -> Response:
-    """Return a page of a document, drawn in a child process with limits; a ``box``, in points, is highlighted."""
+    """Return a page of a document, drawn in a child process with limits."""
     file = str((await run_in_threadpool(whole_corpus_of, dag_id)).file)
-    boxes = []
-    if box is not None:
-        x0, y0, x1, y1 = map(float, box.split(","))
-        boxes = [(x0, y0, x1, y1)]
-    drawing = await run_in_threadpool(page_picture, file, doc_id, page, dpi=dpi, boxes=boxes)
+    drawing = await run_in_threadpool(page_picture, file, doc_id, page, dpi=dpi)
     return Response(await asyncio.wrap_future(drawing), media_type="image/png", headers=_HEADERS)

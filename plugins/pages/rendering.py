@@ -81,19 +81,6 @@ def ago(moment: datetime | None, now: datetime) -> str:
     return "just now" if seconds >= 0 else "now"
 
 
-def sparkline(values: Sequence[float], width: int = 80, height: int = 20) -> str:
-    """Return the points of a polyline through values, oldest first; "" for fewer than two."""
-    if len(values) < 2:
-        return ""
-    low, high = min(values), max(values)
-    step, scale = (width - 4) / (len(values) - 1), (height - 4) / ((high - low) or 1)
-    flat = height / 2
-    return " ".join(
-        f"{2 + index * step:.1f},{height - 2 - (value - low) * scale if high > low else flat:.1f}"
-        for index, value in enumerate(values)
-    )
-
-
 def _margin(share: float | None) -> str:
     """Return the share of a gate's bound that is left, or by which it is exceeded."""
     return "–" if share is None else f"{share:.0%} left" if share >= 0 else f"{-share:.0%} over"
@@ -111,10 +98,6 @@ def _event(event: AuditEvent) -> Markup:
 
 def _seconds(value: float) -> str:
     return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def _rate(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
 
 
 def _money(value: float) -> str:
@@ -145,9 +128,7 @@ _environment.filters |= {
     "markdown": markdown,
     "money": _money,
     "number": _number,
-    "rate": _rate,
     "seconds": _seconds,
-    "sparkline": sparkline,
     "time": _time,
     "tone": lambda word: TONES.get(word, "red"),
 }

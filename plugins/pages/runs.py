@@ -34,7 +34,7 @@ def _opened(dag_id: str) -> tuple[CorpusSchedule, CorpusHealth, ObjectStore]:
     """
     corpus_schedule = stored_corpus_of(dag_id)
     (health,) = corpora_health([corpus_schedule])
-    if not health.readable:
+    if not health.stored:
         raise TransientError(*health.problems)
     return corpus_schedule, health, store_of(corpus_schedule)
 

@@ -26,7 +26,6 @@ MOVES = {
     "inset_plan",
     "inset_prune",
     "inset_publish",
-    "inset_replay",
     "inset_roll_back",
 }
 
@@ -55,7 +54,7 @@ def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_en
             "inset_prune",
             "inset_publish",
         ),
-        *("inset_replay", "inset_roll_back"),
+        "inset_roll_back",
     ]
     moves = ("inset_free_lease", "inset_publish", "inset_roll_back")
     assert {tuple(dag["corpora"]) for name, dag in dags.items() if name not in moves} == {("pumps", "winches")}

@@ -11,7 +11,6 @@ import pytest
 
 from backends.stores import object_store
 from pipeline.corpus.schedules import corpus_schedules
-from pipeline.operations import health
 from pipeline.operations.health import corpora_health, corpus_health, margin_of, orphans
 from pipeline.records import lease, problems
 from pipeline.records.manifests import manifest_name
@@ -33,7 +32,6 @@ def test_a_published_corpus_is_ok_and_shows_what_it_holds(folder: Path) -> None:
     assert (found.counts.documents, found.counts.figures, found.counts.quarantined) == (10, 30, 1)
     assert found.spent is not None
     assert (found.spent.calls, found.spent.money) == (12, 1.5)
-    assert [point.rows for point in found.trend] == [100, 101, 102]
     assert found.tightest is not None
     assert (found.tightest.gate, found.tightest.margin) == ("quarantine ceiling", 0.75)
 
@@ -189,13 +187,10 @@ def test_requests_at_the_same_time_share_one_read(folder: Path, monkeypatch: pyt
 
 def test_corpora_of_many_versions_cost_few_small_reads(folder: Path, reads: Counter[str]) -> None:
     for number in range(5):
-        write_corpus(folder, f"corpus_{number:02}", versions=2 * health.TREND)
+        write_corpus(folder, f"corpus_{number:02}", versions=20)
     reads.clear()
     assert {one.state for one in corpora_health(corpus_schedules(), timeout_s=60)} == {State.OK}
     assert set(reads) <= {"LIVE", "LEASE", "manifest.json", "last_refresh.json"}
-    assert reads["manifest.json"] <= 5 * (1 + health.TREND)
-    reads.clear()
-    corpora_health(corpus_schedules(), timeout_s=60)
     assert reads == {"LIVE": 5, "LEASE": 5, "last_refresh.json": 5, "manifest.json": 5}
 
 
@@ -247,7 +242,7 @@ def test_a_broken_file_keeps_the_live_version_in_reach_and_a_lost_one_is_an_orph
     write_corpus(folder, "winches", versions=1)
     (folder / "corpora" / "pumps.yaml").write_text("name: pumps\nsourc: x\n")
     found = corpus_health(schedule_of("pumps"), NOW)
-    assert (found.state, found.live, found.readable) == (State.BROKEN, version_name(0), True)
+    assert (found.state, found.live, found.stored) == (State.BROKEN, version_name(0), True)
     assert orphans(corpus_schedules()) == []
     (folder / "corpora" / "winches.yaml").unlink()
     (lost,) = orphans(corpus_schedules())

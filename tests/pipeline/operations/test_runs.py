@@ -9,20 +9,17 @@ import pytest
 from evaluation.golden import ModeReport, QuestionScore
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.corpus.workspace import Workspace
-from pipeline.operations.health import TREND
 from pipeline.operations.history import quality
-from pipeline.operations.runs import MOST_QUESTIONS, MOST_SHARDS, RunReport, run_report, version_of_run
-from pipeline.records.ledger import write_ledger
+from pipeline.operations.runs import MOST_SHARDS, RunReport, run_report, version_of_run
 from pipeline.records.notes import SLOWEST, StageNote, join_notes, write_note, write_plan
 from pipeline.run import refresh
 from schemas.errors import UserError
 from schemas.evidence import EVIDENCE
 from schemas.gates import OF_ROWS, GateResult
 from schemas.ids import version_file
-from schemas.parquet import Rows
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import ExpectedCalls, LedgerRow, Plan, PlanSummary, RunOptions, SlowDocument, Spent, Status
+from schemas.versions import ExpectedCalls, Plan, PlanSummary, RunOptions, SlowDocument, Spent
 from tests.manuals import write_manual
 from tests.pipeline.operations.corpora import HOLDS, REFUSES, schedule_of, version_name, write_corpus, write_version
 
@@ -90,7 +87,6 @@ def test_a_run_shows_what_each_stage_did_and_what_it_reused(published: Workspace
     assert report.plan is not None
     assert (report.plan.new, report.plan.sources["new"]) == (1, ["crane.pdf"])
     assert [stage.stage for stage in report.stages] == ["parse", "enrich", "assemble", "check", "build", "evaluate"]
-    assert max(stage.share for stage in report.stages) == 1
     assert work(report, Stage.PARSE) == {"documents parsed": (1, 2), "pages parsed": (2, None)}
     assert work(report, Stage.ENRICH)["documents structured"] == (1, 2)
     computed, reused = work(report, Stage.ENRICH)["vectors computed"]
@@ -124,7 +120,7 @@ def test_a_run_under_way_shows_its_plan_and_the_shards_that_are_done(folder: Pat
     assert report.options.replay
     parse, *others = report.stages
     assert (parse.shards, parse.seconds) == ((2, 3), 4.0)
-    assert [(item.done, item.rate) for item in parse.items] == [(20, 5.0), (160, 40.0)]
+    assert [item.done for item in parse.items] == [20, 160]
     assert {stage.seconds for stage in others} == {None}
     assert [slow.source for slow in report.slowest] == ["a.pdf", "b.pdf"]
     (captioner,) = report.captioners
@@ -133,52 +129,32 @@ def test_a_run_under_way_shows_its_plan_and_the_shards_that_are_done(folder: Pat
     assert report.gates == []
 
 
-def test_gates_have_the_values_of_the_last_versions_and_refusals_come_first(folder: Path) -> None:
+def test_gates_with_a_bound_are_shown_and_refusals_come_first(folder: Path) -> None:
     store = write_corpus(folder, "pumps")
-    for number in range(TREND + 5):
-        write_version(store, "pumps", number, gates=[HOLDS.model_copy(update={"value": number / 100})])
     invariant = GateResult(gate="tags resolve", passed=True, value=0.0, bound=0.0, message="all tags lead to figures")
-    version = write_version(store, "pumps", TREND + 5, gates=[HOLDS, invariant, REFUSES])
-    write_version(store, "pumps", TREND + 6, gates=[HOLDS])
+    version = write_version(store, "pumps", 0, gates=[HOLDS, invariant, REFUSES])
     report = run_report(schedule_of("pumps"), store, version)
-    assert [row.verdict.gate for row in report.gates] == ["rows not lost", "quarantine ceiling"]
-    assert report.gates[0].values == [0.8]
-    assert report.gates[1].values == [number / 100 for number in range(6, TREND + 5)] + [0.05]
+    assert [gate.gate for gate in report.gates] == ["rows not lost", "quarantine ceiling"]
     assert report.version.state == "refused"
     assert "a loss of 80 %" in report.version.refusals[0]
 
 
-def test_questions_that_were_won_and_lost_name_what_answers_them(folder: Path) -> None:
-    figure = {"page": 4, "bbox": [10, 20, 30, 40]}
-    question = {"id": "q-1", "question": "How heavy is it?", "doc": "pump.pdf", "pages": [3, 4], "figures": [figure]}
+def test_questions_that_were_won_and_lost_have_their_ranks(folder: Path) -> None:
+    question = {"id": "q-1", "question": "How heavy is it?", "doc": "pump.pdf", "pages": [3, 4]}
     (folder / "corpora" / "questions.jsonl").write_text(json.dumps(question))
     store = write_corpus(folder, "pumps", versions=2, more="questions: questions.jsonl\n")
     write_judged(store, version_name(0), {"q-1": 2, "q-2": None, "q-3": 1, "gone": 1})
     write_judged(store, version_name(1), {"q-1": None, "q-2": 4, "q-3": 5, "new": None})
-    row = LedgerRow(source="old/pump.pdf", doc_id="d" * 64, size=1, stamp="1", status=Status.INDEXED, attempt="a")
-    write_ledger(store, version_name(0), Rows.of(LedgerRow, [row]))
-    write_ledger(store, version_name(1), Rows.of(LedgerRow, []))
     found = run_report(schedule_of("pumps"), store, version_name(1)).questions
     assert found is not None
     assert found.asked == 3
     (lost,), (won,) = found.lost, found.won
-    assert (lost.text, lost.doc, lost.doc_id, lost.before, lost.now) == ("How heavy is it?", "pump.pdf", "d" * 64, 2, None)
-    assert lost.pages == [(3, None), (4, (10, 20, 30, 40))]
+    assert (lost.text, lost.before, lost.now) == ("How heavy is it?", 2, None)
     assert (won.id, won.text, won.before, won.now) == ("q-2", None, None, 4)
     (folder / "corpora" / "questions.jsonl").unlink()
     without = run_report(schedule_of("pumps"), store, version_name(1)).questions
     assert without is not None
     assert [one.id for one in without.lost] == ["q-1"]
-
-
-def test_very_many_changed_questions_are_counted(folder: Path) -> None:
-    store = write_corpus(folder, "pumps", versions=2)
-    names = [f"q-{number}" for number in range(MOST_QUESTIONS + 3)]
-    write_judged(store, version_name(0), dict.fromkeys(names, 1))
-    write_judged(store, version_name(1), dict.fromkeys(names))
-    found = run_report(schedule_of("pumps"), store, version_name(1)).questions
-    assert found is not None
-    assert (len(found.lost), found.more_lost, found.won, found.more_won) == (MOST_QUESTIONS, 3, [], 0)
 
 
 def test_quality_counts_the_rows_that_break_an_expectation(folder: Path) -> None:
@@ -220,11 +196,8 @@ def test_a_run_of_ten_thousand_documents_among_a_hundred_versions_costs_few_read
     assert reads == {}
     run_report(schedule_of("pumps"), store, version)
     assert not [name for name in reads if name.startswith("parse-")]
-    assert reads["manifest.json"] <= TREND + 2
-    assert sum(reads.values()) <= TREND + 15
-    reads.clear()
-    run_report(schedule_of("pumps"), store, version)
-    assert sum(reads.values()) <= 14
+    assert reads["manifest.json"] <= 2
+    assert sum(reads.values()) <= 15
 
 
 def test_the_shards_of_a_large_run_under_way_are_counted_without_reading_them(folder: Path) -> None:

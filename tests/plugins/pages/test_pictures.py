@@ -20,7 +20,6 @@ DAG = "/inset/dags/refresh_pumps"
         (f"{DAG}/pictures/figures/{'0' * 64}.webp", 404, "the store has no figure"),
         (f"{DAG}/pictures/figures/..%2F..%2FLIVE.webp", 404, ""),
         (f"{DAG}/pictures/pages/{'0' * 64}/1.png", 404, "neither the store nor the last refresh has a document"),
-        (f"{DAG}/pictures/pages/{'0' * 64}/1.png?box=1,2,3", 422, "box"),
         (f"{DAG}/pictures/pages/{sha256(b'no PDF')}/1.png", 422, "page 1 can&#39;t be drawn: the file isn&#39;t a PDF"),
     ],
 )
@@ -41,7 +40,7 @@ def test_pictures_may_be_kept_by_the_browser_of_the_user(client: TestClient, fol
     store.replace(document_file(sha256(data)), data)
     small = client.get(f"{DAG}/pictures/figures/{name}.webp")
     large = client.get(f"{DAG}/pictures/figures/{name}.webp?large=true")
-    page = client.get(f"{DAG}/pictures/pages/{sha256(data)}/1.png?dpi=24&box=1,2,30.5,40")
+    page = client.get(f"{DAG}/pictures/pages/{sha256(data)}/1.png?dpi=24")
     assert [one.headers["content-type"] for one in (small, large, page)] == ["image/webp", "image/webp", "image/png"]
     assert len(small.content) < len(large.content)
     assert page.content.startswith(b"\x89PNG")

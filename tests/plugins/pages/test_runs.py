@@ -11,14 +11,11 @@ from fastapi.testclient import TestClient
 
 from pipeline.records import lease
 from pipeline.records.differences import Compared, stored_name
-from pipeline.records.ledger import write_ledger
 from pipeline.records.notes import StageNote, read_plan_summary, write_note
 from plugins.airflow_run import plan_summary
 from schemas.gates import GateResult
 from schemas.ids import version_file
-from schemas.parquet import Rows
 from schemas.stages import Stage
-from schemas.versions import LedgerRow, Status
 from tests.pipeline.operations.corpora import REFUSES, version_name, write_corpus, write_version
 from tests.pipeline.operations.test_runs import write_judged, write_planned
 
@@ -43,8 +40,6 @@ def test_the_tab_shows_the_version_that_the_run_built(
     write_note(store, version, Stage.BUILD, StageNote(seconds=1.0, counts={"rows_written": 30, "rows_built": 100}))
     write_judged(store, version_name(1), {"<b>q</b>": 1})
     write_judged(store, version, {"<b>q</b>": None})
-    row = LedgerRow(source="pump.pdf", doc_id="d" * 64, size=1, stamp="1", status=Status.INDEXED, attempt="a")
-    write_ledger(store, version, Rows.of(LedgerRow, [row]))
     store.replace(version_file(version, "release_note.md"), b"# pumps\n\n## Documents added: 1\n\n- <i>a</i>.pdf\n")
     page = client.get(f"{DAG}/runs/manual__2026-03-01T05%3A00%3A00%2B00%3A00").text
     told = words(page)
@@ -56,16 +51,14 @@ def test_the_tab_shows_the_version_that_the_run_built(
     assert "manual_00020.pdf" not in page
     assert "… and 5 more" in told
     assert "vlm figures 20 5 estimated 15 20 2.50" in told
-    assert "assemble 4.0 rows written 100 25.0 –" in told
-    assert "build 1.0 rows indexed 30 30.0 70" in told
+    assert "assemble 4.0 rows written 100 –" in told
+    assert "build 1.0 rows indexed 30 70" in told
     assert [float(width) for width in re.findall(r'<rect width="([\d.]+)"', page)] == [0, 0, 100, 0, 25, 0]
     assert "quarantine ceiling 0.05 0.20 75% left" in told
-    assert page.count("<polyline") == 1
     assert "1 lost of 1" in told
     assert "&lt;b&gt;q&lt;/b&gt;" in page
     assert "How &lt;i&gt;heavy&lt;/i&gt;?" in page
-    assert f'data-zoom="../../../dags/refresh_pumps/pictures/pages/{"d" * 64}/3.png"' in page
-    assert "pump.pdf page 3 , page 5 1 not in ten" in told
+    assert "1 not in ten" in told
     (address,) = re.findall(r'href="https://search.example.org/docs/\?(.*?)" data-outer>Search both<', page)
     assert parse_qs(unescape(address)) == {
         "corpus": ["pumps"],
@@ -76,7 +69,6 @@ def test_the_tab_shows_the_version_that_the_run_built(
     assert "&lt;i&gt;a&lt;/i&gt;.pdf" in page
     assert f'href="../../../dags/refresh_pumps/versions/{version}/quality"' in page
     assert not re.findall(r'(?:href|src)="/', page), "absolute addresses break under a path prefix"
-    assert client.get(f"{DAG}/versions/{version}").text.count("<polyline") == 1
 
 
 def test_a_refused_version_says_why_and_what_stays_live(client: TestClient, folder: Path) -> None:

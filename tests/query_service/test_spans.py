@@ -121,9 +121,10 @@ def test_the_steps_account_for_the_time(
             end = max(end, stop)
         return accounted / whole
 
-    # Other processes interrupt also what runs between two steps, so the best of some counts. A quarter of a millisecond is
-    # in no step: 0.945 of the shortest search, which takes 5 ms, are accounted for, and 0.99 of an answer.
-    assert max(share() for _ in range(20)) >= 0.85
+    # A quarter of a millisecond is in no step: 0.945 of the shortest search, which takes 5 ms, are accounted for, and 0.99 of
+    # an answer. Other processes interrupt also what runs between two steps (0.82 at best of twenty on a busy machine), so one
+    # undisturbed run is enough. A step without a span costs more than a quarter.
+    assert any(share() >= 0.75 for _ in range(40))
 
 
 def test_each_step_is_a_metric_by_its_name(corpus: PublishedCorpus) -> None:

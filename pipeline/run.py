@@ -351,7 +351,12 @@ class RefreshRun:
         ended_well = state in ("published", "unchanged", "held")
         succeeded = now if ended_well else before.succeeded if before is not None else None
         last_refresh = LastRefresh(
-            run_id=self.run_id, at=now, state=state, version=version, listing=listing, succeeded=succeeded
+            run_id=self.run_id,
+            at=max(now, before.at) if before is not None else now,
+            state=state,
+            version=version,
+            listing=listing,
+            succeeded=succeeded,
         )
         write_last_refresh(self.workspace.store, last_refresh)
 

@@ -82,6 +82,9 @@ class ObjectStore(Protocol):
     def etag(self, name: str) -> str | None:
         """Return a mutable object's ETag, damaged or not; None if there is none."""
 
+    def age_s(self, name: str) -> float | None:
+        """Return the seconds since an object was written, by the store's clock alone; None if there is none."""
+
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
         """Write a mutable object if its ETag is ``expected`` (None: if it doesn't exist). Return whether it was written."""
 

@@ -120,6 +120,15 @@ class FolderStore(CheckedStore):
         except FileNotFoundError:
             return None
 
+    def age_s(self, name: str) -> float | None:
+        """Return the seconds between the writing of a file and that of a temporary one beside it."""
+        path = self._path(name)
+        try:
+            with _folder_errors(path), tempfile.TemporaryFile(dir=path.parent) as file:
+                return os.fstat(file.fileno()).st_mtime - path.stat().st_mtime
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
         """Write under a file lock if the ETag is still the expected one."""
         self.forget(name)

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import io
 from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import tenacity
@@ -110,6 +111,13 @@ class S3Store(CheckedStore):
         """Return a mutable object's ETag."""
         head = self._head(name)
         return head["ETag"] if head else None
+
+    def age_s(self, name: str) -> float | None:
+        """Return the seconds between an object's last write and the server's response."""
+        if (head := self._head(name)) is None:
+            return None
+        answered = parsedate_to_datetime(head["ResponseMetadata"]["HTTPHeaders"]["date"])
+        return float((answered - head["LastModified"]).total_seconds())
 
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
         """Write by conditional put."""

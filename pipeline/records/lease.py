@@ -55,11 +55,11 @@ def alone(store: ObjectStore, task: str) -> Iterator[Lease]:
 def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
     """Take the lease, or re-enter it; raises ``HeldError`` if another run holds it, or took it at the same moment.
 
-    A holder is replaced whose process on this machine is dead, or whose term has ended. ``tied_to_process``: the run ends
-    with this process, unlike an Airflow run.
+    A holder is replaced whose process on this machine is dead, or that didn't renew its lease for a term, by the store's
+    clock: those of two machines may differ. ``tied_to_process``: the run ends with this process, unlike an Airflow run.
     """
     current, etag = _read(store)
-    if current is not None and current.run_id != run_id and _alive(current):
+    if current is not None and current.run_id != run_id and _is_alive(store, current, TERM):
         raise HeldError(
             f"{store.root}: run {current.run_id!r} is using this corpus {_whereabouts(current)}, and holds it until "
             f"{current.until:{_TIME}} UTC at least; wait for it, or stop it first"
@@ -84,11 +84,10 @@ def free_dead(store: ObjectStore, run_id: str) -> None:
     current, _ = _read(store)
     if current is None or current.run_id != run_id:
         raise UserError(f"{store.root}: run {run_id!r} doesn't hold the lease any more")
-    renewed = current.until - TERM
     # A holder that missed two renewals in a row is taken for dead, though its term hasn't ended.
-    if _alive(current) and _now() - renewed < 2 * RENEWED_EVERY:
+    if _is_alive(store, current, 2 * RENEWED_EVERY):
         raise UserError(
-            f"{store.root}: run {run_id!r} lives {_whereabouts(current)}: it renewed its lease at {renewed:{_TIME}} UTC; stop it "
+            f"{store.root}: run {run_id!r} lives {_whereabouts(current)}: it renewed its lease at {current.until - TERM:{_TIME}} UTC; stop it "
             f"first, or try again in {2 * RENEWED_EVERY.seconds} s"
         )
     release(store, run_id)
@@ -168,10 +167,11 @@ def _last_fence(store: ObjectStore, lease: Lease | None) -> int:
     return max(lease.fence if lease else 0, live.fence if live else 0)
 
 
-def _alive(lease: Lease) -> bool:
-    if not lease.run_id or lease.until <= _now():
+def _is_alive(store: ObjectStore, lease: Lease, silence: timedelta) -> bool:
+    """Return whether a lease has a holder that wrote it less than ``silence`` ago."""
+    if not lease.run_id:
         return False
-    if lease.pid is not None and lease.host == _host():
-        return psutil.pid_exists(lease.pid)
-    # An end further away than a term means that a clock was set back; a live holder renews it.
-    return lease.until <= _now() + 2 * TERM
+    if lease.pid is not None and lease.host == _host() and not psutil.pid_exists(lease.pid):
+        return False
+    age_s = store.age_s(LEASE)
+    return age_s is not None and age_s < silence.total_seconds()

@@ -177,5 +177,7 @@ def note_refresh(
     )
     if before.run_id == run_id and before.state in ("published", "unchanged") and state != "failed":
         return
-    changed = {"run_id": run_id, "at": datetime.now(UTC), "state": state, "message": message, "task": task, "until": until}
+    # Another machine's clock may be ahead, and what is noted later counts.
+    at = max(datetime.now(UTC), before.at)
+    changed = {"run_id": run_id, "at": at, "state": state, "message": message, "task": task, "until": until}
     write_last_refresh(store, before.model_copy(update=changed))

@@ -5,7 +5,7 @@ import getpass
 import json
 import os
 from collections.abc import Callable, Collection
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from backends.stores.objects import damage, read_model, reading, unless_damaged
@@ -102,7 +102,13 @@ def check_format(store: ObjectStore, data: bytes) -> None:
 
 def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bool:
     """Write the pointer and its audit event if the ETag still matches; return whether it did."""
-    _log_move(store, readable_pointer(store))  # its writer may have been killed
+    live = readable_pointer(store)
+    _log_move(store, live)  # its writer may have been killed
+    if live is not None and live.moved is not None and pointer.moved is not None and pointer.moved != live.moved:
+        # The audit log is sorted by time, in which a move follows the one before, whatever the clocks of two machines say.
+        at = max(pointer.moved.at, live.moved.at + timedelta(microseconds=1))
+        since = at if pointer.since == pointer.moved.at else pointer.since
+        pointer = pointer.model_copy(update={"since": since, "moved": pointer.moved.model_copy(update={"at": at})})
     is_written = store.swap(LIVE, pointer.model_dump_json().encode(), etag)
     if is_written:
         _log_move(store, pointer)

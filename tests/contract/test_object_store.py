@@ -196,6 +196,14 @@ def test_names_are_sorted_and_whole(store: ObjectStore) -> None:
     assert store.folders("v") == ["a"]
 
 
+def test_the_age_of_an_object_counts_from_its_last_write(store: ObjectStore) -> None:
+    assert store.age_s("LEASE") is None
+    assert store.swap("LEASE", b"{}", None)
+    age = store.age_s("LEASE")
+    assert age is not None
+    assert -1 <= age < 60
+
+
 def test_a_swap_needs_the_etag_that_is_there(store: ObjectStore) -> None:
     assert store.swap("LIVE", b'{"n":1}', None)
     assert not store.swap("LIVE", b'{"n":2}', None)

@@ -17,6 +17,12 @@ from schemas.ports import ObjectStore
 from schemas.versions import Lease, Pointer
 
 
+def _make_older(store: ObjectStore, age: timedelta) -> None:
+    path = Path(store.root) / LEASE
+    written = path.stat().st_mtime - age.total_seconds()
+    os.utime(path, (written, written))
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> ObjectStore:
     return open_store(str(tmp_path))
@@ -74,8 +80,7 @@ def test_only_the_lease_of_a_dead_run_is_freed(store: ObjectStore) -> None:
         free_dead(store, "one")
     with pytest.raises(UserError, match="'two' doesn't hold the lease"):
         free_dead(store, "two")
-    last_renewed = datetime.now(UTC) - 3 * RENEWED_EVERY
-    _write(store, lease.model_copy(update={"until": last_renewed + TERM}))
+    _make_older(store, 3 * RENEWED_EVERY)
     free_dead(store, "one")
     assert acquire(store, "two", tied_to_process=False).fence > lease.fence
 
@@ -113,16 +118,17 @@ def test_releasing_removes_the_holder_whatever_the_clock_does_since(store: Objec
     assert acquire(store, "two", tied_to_process=True).fence == first.fence + 1
 
 
-def test_a_lease_that_ends_in_another_age_holds_no_one(store: ObjectStore) -> None:
-    _write(store, Lease(run_id="far", fence=3, until=datetime(2038, 1, 19, tzinfo=UTC), host="far"))
-    assert acquire(store, "two", tied_to_process=True).fence == 4
-
-
-def test_a_holder_that_lives_here_keeps_its_lease_though_the_clock_was_set_back(store: ObjectStore) -> None:
+@pytest.mark.parametrize("ahead", [timedelta(hours=-1), timedelta(hours=3), timedelta(days=4000)])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_holder_keeps_its_lease_for_a_term_whatever_its_clock_says(
+    store: ObjectStore, ahead: timedelta, elsewhere: bool
+) -> None:
     held = acquire(store, "one", tied_to_process=True)
-    _write(store, held.model_copy(update={"until": datetime.now(UTC) + timedelta(hours=3)}))
+    _write(store, held.model_copy(update={"until": held.until + ahead} | ({"host": "far"} if elsewhere else {})))
     with pytest.raises(TransientError, match="run 'one' is using this corpus"):
         acquire(store, "two", tied_to_process=True)
+    _make_older(store, TERM)
+    assert acquire(store, "two", tied_to_process=True).fence == held.fence + 1
 
 
 def test_who_waits_reads_host_process_and_dates(store: ObjectStore) -> None:
@@ -179,5 +185,5 @@ def test_a_holder_elsewhere_is_replaced_only_after_its_term(store: ObjectStore) 
     _write(store, elsewhere)
     with pytest.raises(TransientError, match="far"):
         acquire(store, "two", tied_to_process=True)
-    _write(store, elsewhere.model_copy(update={"until": datetime.now(UTC) - timedelta(seconds=1)}))
+    _make_older(store, TERM)
     assert acquire(store, "two", tied_to_process=True).fence == 4

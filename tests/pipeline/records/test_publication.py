@@ -1,13 +1,21 @@
 """The pointer: publish, roll back, refuse."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from backends.stores.object_store import open_store
 from pipeline.records.manifests import manifest_name
-from pipeline.records.publication import list_versions, move_pointer, publish_version, read_pointer, roll_back
+from pipeline.records.publication import (
+    LIVE,
+    list_versions,
+    move_pointer,
+    publish_version,
+    read_pointer,
+    restore_pointer,
+    roll_back,
+)
 from schemas.errors import ContractError, GateError, UserError
 from schemas.gates import GateResult
 from schemas.ports import ObjectStore
@@ -73,6 +81,21 @@ def test_roll_back_goes_to_the_version_before_and_holds(store: ObjectStore) -> N
     listed = list_versions(store, "manuals")
     assert (listed.live, listed.held) == (V1, True)
     assert [row.state for row in listed.versions] == ["refused", "previous", "live"]
+
+
+def test_a_lost_pointer_is_restored_by_the_last_move_though_an_earlier_one_came_from_a_clock_ahead(
+    store: ObjectStore,
+) -> None:
+    ahead = datetime.now(UTC) + timedelta(hours=1)
+    move_pointer(store, V1, expected=None, is_held=False, lease=_lease(1), since=ahead)
+    publish_version(store, "manuals", V2)
+    assert roll_back(store, "manuals").version == V1
+    publish_version(store, "manuals", V2)
+    store.delete(LIVE)
+    restore_pointer(store, "manuals", 2)
+    live = read_pointer(store)
+    assert live is not None
+    assert (live.version, live.previous, live.held) == (V2, V1, False)
 
 
 def test_publish_ends_the_hold(store: ObjectStore) -> None:

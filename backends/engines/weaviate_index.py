@@ -248,7 +248,8 @@ class WeaviateIndex:
                 raise
             corpus = self.collection.rsplit("_", 2)[0].lower()
             raise DamagedError(
-                f"Weaviate at {self._server.url} has no collection {self.collection}; to build it again: inset refresh {corpus}",
+                f"Weaviate at {self._server.url} has no collection {self.collection}; to build it again, if it is live: "
+                f"inset refresh {corpus}",
                 self.collection,
             ) from error
 

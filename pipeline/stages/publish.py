@@ -1,16 +1,32 @@
 """Stage 9: write the manifest, and move the pointer if all gates hold."""
 
+import contextlib
 from datetime import UTC, datetime
 
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.collection import holds
 from pipeline.records.differences import write_diff
 from pipeline.records.lease import still_held
-from pipeline.records.manifests import check_linked_index_files, manifest_name, read_manifest, state_of, write_inventory
+from pipeline.records.manifests import (
+    check_linked_index_files,
+    manifest_name,
+    read_manifest,
+    readable_manifest,
+    state_of,
+    write_inventory,
+)
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
-from pipeline.records.publication import move_pointer, publish_version, read_pointer, resolve_version, roll_back
+from pipeline.records.publication import (
+    move_pointer,
+    publish_version,
+    read_pointer,
+    readable_pointer,
+    resolve_version,
+    roll_back,
+)
 from pipeline.records.retention import update_alias
 from schemas.base import RELEASE
-from schemas.errors import ContractError
+from schemas.errors import ContractError, TransientError, UserError
 from schemas.ids import sha256, version_file
 from schemas.stages import Stage
 from schemas.versions import Lease, Manifest, Plan, Pointer
@@ -67,9 +83,14 @@ def publish(workspace: Workspace, version: str, lease: Lease, *, by: str | None 
 def roll_back_version(
     workspace: Workspace, version: str | None = None, *, by: str | None = None, reason: str | None = None
 ) -> Pointer:
-    """Make an older version live, hold the corpus, and move the alias; arguments and errors are those of ``roll_back``."""
+    """Make an older version live, hold the corpus, and move the alias; arguments and errors are those of ``roll_back``.
+
+    Raises ``UserError`` too where the engine lost the version's rows.
+    """
     store, corpus = workspace.store, workspace.corpus.name
-    pointer = roll_back(store, corpus, version and resolve_version(store, corpus, version), by=by, reason=reason)
+    version = version and resolve_version(store, corpus, version)
+    _check_held(workspace, version)
+    pointer = roll_back(store, corpus, version, by=by, reason=reason)
     update_alias(workspace)
     return pointer
 
@@ -77,13 +98,31 @@ def roll_back_version(
 def make_live(
     workspace: Workspace, version: str, *, override: str | None = None, by: str | None = None, reason: str | None = None
 ) -> Pointer:
-    """Make a finished version live, end a hold, and move the alias; arguments and errors are those of ``publish_version``."""
+    """Make a finished version live, end a hold, and move the alias; arguments and errors are those of ``publish_version``.
+
+    Raises ``UserError`` too where the engine lost the version's rows.
+    """
     store, corpus = workspace.store, workspace.corpus.name
-    pointer = publish_version(
-        store, corpus, resolve_version(store, corpus, version), override=override, by=by, reason=reason
-    )
+    version = resolve_version(store, corpus, version)
+    _check_held(workspace, version)
+    pointer = publish_version(store, corpus, version, override=override, by=by, reason=reason)
     update_alias(workspace)
     return pointer
+
+
+def _check_held(workspace: Workspace, version: str | None) -> None:
+    """Raise ``UserError`` if the engine lost rows of a version that is to replace the live one; None is the previous one."""
+    live = readable_pointer(workspace.store)
+    version = version or (live.previous if live else None)
+    manifest = readable_manifest(workspace.store, version)
+    if manifest is None or (live is not None and live.version == version):
+        return
+    with contextlib.suppress(TransientError):  # an outage must not keep an operator from rolling back
+        if not holds(workspace, manifest):
+            raise UserError(
+                f"corpus {workspace.corpus.name}: the engine doesn't hold the {manifest.counts.rows} rows of {version} any more, "
+                "so it can't go live; choose another version, or refresh"
+            )
 
 
 def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -> Manifest:

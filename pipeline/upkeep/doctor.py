@@ -21,7 +21,7 @@ from pipeline.records.collection import holds
 from pipeline.records.converted import without_libreoffice
 from pipeline.records.lease import alone
 from pipeline.records.ledger import read_forgotten
-from pipeline.records.manifests import read_manifest
+from pipeline.records.manifests import manifests, read_manifest
 from pipeline.records.problems import free_bytes, problems_of, read_standing
 from pipeline.records.publication import read_pointer, readable_pointer
 from pipeline.records.retention import update_alias
@@ -124,6 +124,7 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         (" forgotten", _forgotten),
         (" languages", _languages),
         (" index", _index),
+        (" earlier versions", _earlier_versions),
         (" alias", _alias),
     ]
     for name, check in checks:
@@ -273,6 +274,17 @@ def _index(workspace: Workspace) -> Finding:
     name = workspace.corpus.name
     remedy = f"inset refresh {name}, which builds it again; until then: inset rollback {name}"
     return _broken(f"{live.version} is live, and the engine doesn't hold its {rows} rows", remedy)
+
+
+def _earlier_versions(workspace: Workspace) -> Finding | None:
+    live, finished = readable_pointer(workspace.store), manifests(workspace.store)
+    earlier = [manifest for manifest in finished if live is None or manifest.version != live.version]
+    gone = {manifest.version for manifest in earlier if not holds(workspace, manifest)}
+    gone.update({*workspace.corpus.retention.pinned}.difference(manifest.version for manifest in finished))
+    if not gone:
+        return _intact(f"{len(earlier)} can be searched, and gone back to") if earlier else None
+    message = f"the rows of {', '.join(sorted(gone))} are gone, so that they can't be searched or gone back to"
+    return _warning(message, f"go back to others only, and correct retention.pinned in {workspace.file} if it names them")
 
 
 def _alias(workspace: Workspace) -> Finding:

@@ -1,13 +1,18 @@
 """What ``inset doctor`` finds."""
 
+import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.publication import LIVE, roll_back
+from pipeline.corpus.workspace import INDEX_FOLDER, Workspace, open_workspace
+from pipeline.records.publication import LIVE, read_pointer, roll_back
 from pipeline.run import refresh
+from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
+from schemas.errors import UserError
+from schemas.ids import version_file
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -44,3 +49,23 @@ def test_a_finding_is_said_once(published: Workspace) -> None:
     wrong = [finding for finding in diagnose([str(published.file)]).findings if not finding.ok]
     assert [finding.message for finding in wrong] == [f"{published.store.root}/LIVE is missing"]
     assert wrong[0].remedy.startswith("to restore it: inset refresh manuals")
+
+
+def test_a_version_whose_rows_are_gone_is_named_and_never_goes_live(published: Workspace) -> None:
+    pdfs, folder, store = Path(published.corpus.source), published.file.parent.parent, published.store
+    first = read_pointer(store)
+    assert first is not None
+    write_manual(pdfs / "crane.pdf", "tower crane", seed=7)
+    mistyped = "20260101T000000Z-00000000"
+    workspace = open_workspace(str(write_corpus(folder, f"retention: {{pinned: [{mistyped}]}}\n")))
+    second = refresh(workspace).version
+    assert [message for message in _warnings(workspace) if mistyped in message and first.version not in message]
+    shutil.rmtree(Path(store.root) / version_file(first.version, INDEX_FOLDER))
+    messages = [finding.message for finding in diagnose([str(workspace.file)]).findings]
+    assert any(message.startswith(f"the rows of {mistyped}, {first.version} are gone") for message in messages)
+    for move in (roll_back_version, partial(make_live, version=first.version)):
+        with pytest.raises(UserError, match=f"doesn't hold the .* rows of {first.version} any more"):
+            move(workspace)
+    live = read_pointer(store)
+    assert live is not None
+    assert live.version == second

@@ -84,10 +84,11 @@ def free_dead(store: ObjectStore, run_id: str) -> None:
     current, _ = _read(store)
     if current is None or current.run_id != run_id:
         raise UserError(f"{store.root}: run {run_id!r} doesn't hold the lease any more")
+    renewed = current.until - TERM
     # A holder that missed two renewals in a row is taken for dead, though its term hasn't ended.
     if _is_alive(store, current, 2 * RENEWED_EVERY):
         raise UserError(
-            f"{store.root}: run {run_id!r} lives {_whereabouts(current)}: it renewed its lease at {current.until - TERM:{_TIME}} UTC; stop it "
+            f"{store.root}: run {run_id!r} lives {_whereabouts(current)}: it renewed its lease at {renewed:{_TIME}} UTC; stop it "
             f"first, or try again in {2 * RENEWED_EVERY.seconds} s"
         )
     release(store, run_id)

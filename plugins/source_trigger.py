@@ -13,7 +13,7 @@ class SourceTrigger(BaseEventTrigger):
     """Lists the source again and again, and fires when it differs from the last refresh's listing.
 
     A listing fires once, so that a refresh that fails isn't started without end. A source that doesn't answer is asked again,
-    with one line in the triggerer's log; once it is back, it fires if the last refresh failed or lacks documents.
+    with one line in the triggerer's log; once it is back, or no longer empty, it fires if the last refresh failed or lacks documents.
 
     Args:
         corpus: The corpus file.
@@ -30,7 +30,9 @@ class SourceTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire for each changed listing."""
-        fired, problem, is_unreachable = None, "", False
+        from tasks.versions.plan import listing_digest
+
+        fired, problem, is_away, empty = None, "", False, listing_digest([])
         while True:
             try:
                 listing, refreshed, is_complete = await asyncio.to_thread(self._listings)
@@ -38,10 +40,11 @@ class SourceTrigger(BaseEventTrigger):
                 if error.message != problem:
                     problem = error.message
                     self.log.warning("%s; asked again every %g s", problem, self.every_s)
-                is_unreachable = True
+                is_away = True
             else:
                 problem = ""
-                is_back, is_unreachable = is_unreachable and not is_complete, False
+                # A folder that isn't mounted is empty, and of an empty source no version is built.
+                is_back, is_away = is_away and listing != empty and not is_complete, listing == empty
                 if is_back or listing not in (refreshed, fired):
                     fired = listing
                     yield TriggerEvent({"listing": listing})  # type: ignore[no-untyped-call]

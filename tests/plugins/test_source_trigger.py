@@ -91,20 +91,26 @@ def test_a_source_that_does_not_answer_is_logged_once_and_asked_again(
     assert capsys.readouterr().out.count(f"source {pdfs} is not a folder") == 1
 
 
-def test_a_source_that_comes_back_is_refreshed_where_the_last_refresh_failed(corpus_file: Path) -> None:
+@pytest.mark.parametrize("unmounted", [False, True])
+def test_a_source_that_comes_back_is_refreshed_where_the_last_refresh_failed(corpus_file: Path, unmounted: bool) -> None:
     _refreshed(corpus_file)
     pdfs = corpus_file.parent.parent / "pdfs"
 
     def gone() -> None:
         pdfs.rename(pdfs.with_name("away"))
+        if unmounted:
+            pdfs.mkdir()
 
     def back() -> None:
+        if unmounted:
+            pdfs.rmdir()
         pdfs.with_name("away").rename(pdfs)
 
-    assert _fired(corpus_file, gone, back) == [], "nothing is missing"
+    empty = [listing_digest([])] if unmounted else []
+    assert _fired(corpus_file, gone, back) == empty, "nothing is missing"
     note_refresh(open_workspace(str(corpus_file)).store, "r", "failed", "plan: the source is gone")
     assert _fired(corpus_file) == [], "a refresh that failed isn't started without end"
-    assert _fired(corpus_file, gone, back) == [_listing(corpus_file)]
+    assert _fired(corpus_file, gone, back) == [*empty, _listing(corpus_file)]
 
 
 def test_a_trigger_is_made_again_from_what_it_serializes(corpus_file: Path) -> None:

@@ -13,7 +13,8 @@ class SourceTrigger(BaseEventTrigger):
     """Lists the source again and again, and fires when it differs from the last refresh's listing.
 
     A listing fires once, so that a refresh that fails isn't started without end. A source that doesn't answer is asked again,
-    with one line in the triggerer's log; once it is back, or no longer empty, it fires if the last refresh failed or lacks documents.
+    with one line in the triggerer's log; once it is back, or no longer empty, it fires if the last refresh failed or lacks
+    documents.
 
     Args:
         corpus: The corpus file.

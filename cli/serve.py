@@ -54,6 +54,25 @@ TrustedProxy = Annotated[
     list[str] | None,
     typer.Option(metavar="ADDRESS", help="Address or network of a proxy, such as 10.0.0.0/8. May be repeated."),
 ]
+OidcIssuer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="An identity provider (OpenID Connect), such as https://login.example.org, that names users by bearer tokens and by "
+        "sign-in to the page. Its users see all corpora.",
+    ),
+]
+OidcAudience = Annotated[
+    str | None, typer.Option(metavar="NAME", help="What tokens for this service have in 'aud'; without it none are taken.")
+]
+OidcClient = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID",
+        help="The service's client id at the provider, for the page's sign-in; its secret, if it has one, is in "
+        "INSET_CLIENT_SECRET.",
+    ),
+]
 OpenToAll = Annotated[
     bool, typer.Option("--open", help="Serve other addresses than loopback without keys, to everyone who reaches them.")
 ]
@@ -96,6 +115,11 @@ def serve(
     trusted_header: TrustedHeader = None,
     trusted_groups: TrustedGroups = None,
     trusted_proxy: TrustedProxy = None,
+    oidc_issuer: OidcIssuer = None,
+    oidc_audience: OidcAudience = None,
+    oidc_client: OidcClient = None,
+    groups_claim: Annotated[str, typer.Option(metavar="NAME", help="The claim with the user's groups.")] = "groups",
+    user_claim: Annotated[str, typer.Option(metavar="NAME", help="The claim with the user's name or id.")] = "sub",
     open_to_all: OpenToAll = False,
     cors_origin: CorsOrigin = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that answer; one core each.")] = 1,
@@ -107,9 +131,15 @@ def serve(
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""
+    from query_service.identity import ProviderOptions
     from query_service.serve import ServiceOptions, serve_workers
     from query_service.serve import serve as serve_app
 
+    if oidc_issuer is None and (oidc_audience or oidc_client):
+        raise UserError("name the identity provider too: --oidc-issuer https://…")
+    provider = oidc_issuer and ProviderOptions(
+        issuer=oidc_issuer, audience=oidc_audience, client=oidc_client, groups_claim=groups_claim, user_claim=user_claim
+    )
     options = ServiceOptions(
         corpora=corpora or [],
         host=host,
@@ -119,6 +149,7 @@ def serve(
         trusted_header=trusted_header,
         trusted_groups=trusted_groups,
         trusted_proxies=trusted_proxy or [],
+        provider=provider or None,
         is_open=open_to_all,
         redis=redis,
         origins=cors_origin or [],

@@ -1,4 +1,4 @@
-"""Who may ask, by an API key or as a user whom a trusted proxy names, and how often."""
+"""Who may ask, by an API key or as a user whom a trusted proxy or the identity provider names, and how often."""
 
 import ipaddress
 import logging
@@ -6,15 +6,12 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from limits import RateLimitItemPerMinute
-from limits.aio.storage import MemoryStorage, RedisStorage
-from limits.aio.strategies import SlidingWindowCounterRateLimiter
-from limits.errors import StorageError
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,14 +19,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import DEFAULT_K
-from query_service.errors import error_response
+from query_service import sign_in
+from query_service.errors import error_response, unauthorized
+from query_service.identity import Identity, IdentityProvider, ProviderOptions
 from query_service.keys import CONCURRENT, EVERY, NAME_LIMIT, PER_MINUTE, Key, KeyFile
+from query_service.rate_limits import RateLimits
 from schemas.access import Principals, principal
 from schemas.errors import UserError
 from schemas.retrieval import Query
-
-if TYPE_CHECKING:
-    from redis.asyncio import ConnectionPool
 
 METRICS = "/metrics"
 MCP = "/mcp"
@@ -39,9 +36,9 @@ CORS: dict[str, Any] = {
     "allow_headers": ["authorization", "x-api-key", "content-type", "if-none-match", "range", "x-request-id"],
     "expose_headers": ["accept-ranges", "content-range", "etag", "retry-after", "x-request-id"],
 }
-"""What pages of other origins may send and read. Cookies aren't among it: the service has none."""
+"""What pages of other origins may send and read. Cookies aren't among it: they are of this service's own page."""
 
-_PUBLIC = {"/", "/api", "/healthz", "/readyz", "/openapi.json"}
+_PUBLIC = {"/", "/api", "/healthz", "/readyz", "/openapi.json", *(route.path for route in sign_in.ROUTES)}
 _PUBLIC_FOLDER = "/static/"
 _CALLER, _HAS_RIGHTS = "inset.caller", "inset.has_rights"
 _FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
@@ -74,15 +71,15 @@ NOBODY = Caller(key=Key(name="nobody", sha256="0" * 64))
 """Sees no corpus: a request without a key where keys are required, of a path that needs none."""
 
 
-def principals_of(key: Key | None, user: str | None, groups: Iterable[str] = ()) -> Principals | None:
+def principals_of(key: Key | None, users: Sequence[Identity]) -> Principals | None:
     """Return as whom a request reads: what all that it presents have in common; None where that is everything.
 
-    A key without principals says nothing of them, so that the user alone counts; a request that presents nobody reads what
+    A key without principals says nothing of them, so that users alone count; a request that presents nobody reads what
     everyone may. Names of users and groups that can't be principals give none.
     """
     presented = [] if key is None or key.principals is None else [frozenset(key.principals)]
-    if user is not None:
-        names = [f"user:{user}", *(f"group:{group}" for group in groups)]
+    for identity in users:
+        names = [f"user:{identity.user}", *(f"group:{group}" for group in identity.groups)]
         presented.append(frozenset(filter(None, map(_principal, names))))
     limiting = [principals for principals in presented if EVERY not in principals]
     if not limiting:
@@ -97,76 +94,13 @@ def _principal(name: str) -> str | None:
         return None
 
 
-ANSWER_S = 0.5
-"""Longest wait for Redis."""
-
-PAUSE_S = 5.0
-"""Time for which a Redis that doesn't answer is left alone, and requests are counted here."""
-
-
-class RateLimits:
-    """The requests of each name in the last minute; the minute before counts by the part of it that is less than a minute ago.
-
-    ``redis`` is the address of a Redis that counts for all processes, such as ``redis://host:6379/0``. While it doesn't answer,
-    each process counts for itself, as without one.
-
-    Raises:
-        UserError: It isn't an address of a Redis, or the client isn't installed.
-    """
-
-    def __init__(self, redis: str | None = None) -> None:
-        self._local = SlidingWindowCounterRateLimiter(MemoryStorage())
-        self._connections = None if redis is None else _connections(redis)
-        self._shared: SlidingWindowCounterRateLimiter | None = None
-        if self._connections is not None:
-            options: dict[str, Any] = {"connection_pool": self._connections}
-            storage = RedisStorage(
-                "redis://", wrap_exceptions=True, implementation="redispy", key_prefix="inset:requests", **options
-            )
-            self._shared = SlidingWindowCounterRateLimiter(storage)
-        self._retry_at = -math.inf
-
-    async def wait_s(self, name: str, per_minute: int) -> float:
-        """Count a request and return 0; or return the seconds until the next may be allowed, and count nothing."""
-        if self._shared is not None and time.monotonic() >= self._retry_at:
-            try:
-                return await _wait_s(self._shared, name, per_minute)
-            except StorageError as error:
-                self._retry_at = time.monotonic() + PAUSE_S
-                cause = type(error.storage_error).__name__
-                _logger.error("Redis doesn't answer (%s); this process counts requests itself", cause)
-        return await _wait_s(self._local, name, per_minute)
-
-    async def close(self) -> None:
-        """End connections; a later call opens another."""
-        if self._connections is not None:
-            await self._connections.aclose()
-
-
-async def _wait_s(limiter: SlidingWindowCounterRateLimiter, name: str, per_minute: int) -> float:
-    limit = RateLimitItemPerMinute(per_minute)
-    if await limiter.hit(limit, name):
-        return 0.0
-    return max(1.0, (await limiter.get_window_stats(limit, name)).reset_time - time.time())
-
-
-def _connections(url: str) -> "ConnectionPool":
-    try:
-        from redis.asyncio import ConnectionPool
-    except ImportError as error:
-        raise UserError("--redis needs the extra: pip install -e '.[redis]'") from error
-    try:
-        return ConnectionPool.from_url(url, socket_timeout=ANSWER_S, socket_connect_timeout=ANSWER_S)
-    except ValueError as error:  # its message may quote a password
-        raise UserError("--redis isn't an address of a Redis; write one such as redis://localhost:6379/0") from error
-
-
 class Access:
     """Decides who asks, and what they may.
 
     ``keys`` is None if none are needed, ``header`` if no proxy names the user in it, ``groups_header`` if none names
-    the user's groups; both are believed from ``proxies`` alone. Users whom a proxy names see every corpus; one who sends a key
-    too sees what the key may see. ``sees_all`` is for a service of one person on the machine itself: no document is hidden.
+    the user's groups; both are believed from ``proxies`` alone. ``provider`` names users by tokens and by sign-in. Users see
+    every corpus; one who sends a key too sees what the key may see. ``sees_all`` is for a service of one person on the machine
+    itself: no document is hidden.
     """
 
     def __init__(
@@ -176,18 +110,25 @@ class Access:
         header: str | None = None,
         groups_header: str | None = None,
         proxies: Sequence[Network] = LOOPBACK_NETWORKS,
+        provider: IdentityProvider | None = None,
         clock: Callable[[], float] = time.time,
         limits: RateLimits | None = None,
         sees_all: bool = False,
     ) -> None:
         self._keys, self._header, self._groups_header = keys, header, groups_header
         self._proxies, self._clock, self._sees_all = proxies, clock, sees_all
+        self.provider = provider
         self.limits = limits or RateLimits()
 
     @property
     def is_open(self) -> bool:
         """Whether nobody has to say who asks."""
-        return self._keys is None and self._header is None
+        return self._keys is None and self._header is None and self.provider is None
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether a key says who asks."""
+        return self._keys is not None
 
     def caller(self, scope: Scope) -> Caller:
         """Return who sends a request; raise ``HTTPException`` 401 for nobody known, 403 if the path isn't for the caller."""
@@ -209,31 +150,47 @@ class Access:
     def _identify(self, scope: Scope, headers: Headers) -> Caller:
         if self.is_open:
             return Caller(principals=None if self._sees_all else frozenset())
-        user, groups = None, list[str]()
+        sent_key, token = _credentials(headers, takes_tokens=self.provider is not None)
+        users = [*self._user_of_proxy(scope, headers)]
+        if self.provider is not None and token is not None:
+            users.append(self.provider.identify(token))
+        if identity := sign_in.signed_in(scope):
+            users.append(identity)
+        key = None
+        if self._keys is not None and sent_key is not None:
+            key = self._keys.find(sent_key)
+            if key is None:
+                raise unauthorized("the key is not known here", "invalid_token")
+            if key.expires is not None and key.expires.timestamp() <= self._clock():
+                raise unauthorized("the key has expired", "invalid_token")
+        if key is None and not users:
+            raise unauthorized(self._remedy)
+        return Caller(users[0].user if users else key and key.name, key, principals_of(key, users))
+
+    @property
+    def _remedy(self) -> str:
+        """What a request lacks that says nothing of who asks."""
+        if self.provider is not None:
+            return "sign in, or send a token as 'Authorization: Bearer TOKEN'" + (" or a key" if self.takes_keys else "")
+        if self.takes_keys:
+            return "a key is needed: send it as 'Authorization: Bearer KEY'"
+        return "no user is named by a trusted proxy"
+
+    def _user_of_proxy(self, scope: Scope, headers: Headers) -> Iterator[Identity]:
         if self._header is not None and (values := headers.getlist(self._header)) and self._is_proxy(scope):
-            user = _user(values)
             names = headers.getlist(self._groups_header) if self._groups_header is not None else []
-            groups = [group.strip() for name in names for group in _decoded(name).split(",")]
-        if self._keys is None:
-            if user is None:
-                raise _unknown("no user is named by a trusted proxy")
-            return Caller(user, None, principals_of(None, user, groups))
-        sent_key = _key_of(headers)
-        if sent_key is None:
-            if user is None:
-                raise _unknown("a key is needed: send it as 'Authorization: Bearer KEY'")
-            return Caller(user, None, principals_of(None, user, groups))
-        key = self._keys.find(sent_key)
-        if key is None:
-            raise _unknown("the key is not known here", "invalid_token")
-        if key.expires is not None and key.expires.timestamp() <= self._clock():
-            raise _unknown("the key has expired", "invalid_token")
-        return Caller(user or key.name, key, principals_of(key, user, groups))
+            yield Identity(_user(values), tuple(group.strip() for name in names for group in _decoded(name).split(",")))
 
     @property
     def identifying_headers(self) -> list[str]:
         """The headers that say who asks, by which caches tell responses apart."""
-        return ["authorization", "x-api-key", *filter(None, (self._header, self._groups_header))]
+        cookie = ["cookie"] if self.provider is not None else []
+        return ["authorization", "x-api-key", *filter(None, (self._header, self._groups_header)), *cookie]
+
+    def is_https(self, scope: Scope) -> bool:
+        """Return whether a request came by HTTPS, to this process or to a proxy."""
+        forwarded = Headers(scope=scope).get("x-forwarded-proto") if self._is_proxy(scope) else None
+        return (forwarded or scope["scheme"]) == "https"
 
     def client(self, scope: Scope) -> str | None:
         """Return the address that a request comes from: the peer's, or the one that a proxy among the peers names last."""
@@ -260,27 +217,25 @@ class Access:
         return _is_in(scope, LOOPBACK_NETWORKS) and not any(name in headers for name in signs)
 
 
-def _key_of(headers: Headers) -> str | None:
-    """Return the key of a request; None if there is none."""
+def _credentials(headers: Headers, *, takes_tokens: bool) -> tuple[str | None, str | None]:
+    """Return the key and the token of a request, None for what isn't there; a token has two dots, and a key none."""
     bearers, keys = headers.getlist("authorization"), headers.getlist("x-api-key")
-    if len(bearers) + len(keys) > 1:
-        raise _unknown("there is more than one key; send one, in one header", "invalid_request")
-    if keys:
-        return keys[0].strip() or None
-    if not bearers:
-        return None
-    scheme, _, key = bearers[0].strip().partition(" ")
-    if scheme.lower() != "bearer" or not key.strip():
-        raise _unknown("the Authorization header is not 'Bearer KEY'", "invalid_request")
-    return key.strip()
+    scheme, _, bearer = bearers[0].strip().partition(" ") if bearers else ("bearer", "", "")
+    is_token = takes_tokens and bearer.count(".") == 2
+    if len(bearers) > 1 or len(keys) + len(bearers) - is_token > 1:
+        raise unauthorized("there is more than one key; send one, in one header", "invalid_request")
+    if bearers and (scheme.lower() != "bearer" or not bearer.strip()):
+        raise unauthorized("the Authorization header is not 'Bearer KEY'", "invalid_request")
+    key = keys[0] if keys else "" if is_token else bearer
+    return key.strip() or None, bearer.strip() if is_token else None
 
 
 def _user(values: Sequence[str]) -> str:
     if len(values) > 1:
-        raise _unknown("the proxy names more than one user")
+        raise unauthorized("the proxy names more than one user")
     name = _decoded(values[0]).strip()
     if not name or len(name) > NAME_LIMIT or not name.isprintable():
-        raise _unknown("the proxy names no user")
+        raise unauthorized("the proxy names no user")
     return name
 
 
@@ -289,11 +244,6 @@ def _decoded(header: str) -> str:
         return header.encode("latin-1").decode()  # headers are bytes; proxies write UTF-8
     except UnicodeDecodeError:
         return header
-
-
-def _unknown(line: str, error: str = "") -> HTTPException:
-    challenge = 'Bearer realm="inset"' + (f', error="{error}"' if error else "")
-    return HTTPException(401, line, {"www-authenticate": challenge})
 
 
 def _is_in(scope: Scope, networks: Sequence[Network]) -> bool:
@@ -323,7 +273,9 @@ class AccessControl:
         send = _private(scope, send, [] if self._access.is_open else self._access.identifying_headers)
         limits_name = None
         try:
-            caller = self._access.caller(scope)
+            # A token may need the provider's keys.
+            is_signed = self._access.provider is not None
+            caller = await run_in_threadpool(self._access.caller, scope) if is_signed else self._access.caller(scope)
             scope.setdefault("state", {})[_CALLER] = caller
             limits_name = self._limits_name(scope, caller)
             if limits_name is not None:
@@ -425,6 +377,7 @@ def access_of(
     header: str | None = None,
     groups_header: str | None = None,
     proxies: Sequence[str] = (),
+    provider: ProviderOptions | None = None,
     is_open: bool = False,
     redis: str | None = None,
     sees_all: bool = False,
@@ -442,7 +395,7 @@ def access_of(
             raise UserError(f"{name!r} isn't a name of a header; write one such as X-Forwarded-User")
     if groups_header is not None and header is None:
         raise UserError("groups are those of a user: name the header of the user too, with --trusted-header")
-    if keys is None and header is None and not is_open and not _is_loopback(host):
+    if keys is None and header is None and provider is None and not is_open and not _is_loopback(host):
         raise UserError(
             f"everyone who reaches {host or 'any address'} could read all corpora; name a key file with --keys FILE (inset key "
             "makes keys), or say --open if that is what you want"
@@ -454,6 +407,7 @@ def access_of(
         header=header,
         groups_header=groups_header,
         proxies=networks,
+        provider=provider and IdentityProvider(provider),
         limits=RateLimits(redis),
         sees_all=sees_all,
     )

@@ -30,7 +30,7 @@ from pydantic import BaseModel, Field
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from pipeline.published.corpus import PublishedCorpus
-from query_service import agents, browse, errors, questions, telemetry
+from query_service import agents, browse, errors, questions, sign_in, telemetry
 from query_service.access import CORS, Access, AccessControl, check_k
 from query_service.admission import DEADLINE_S, Admission, Cost, unless_disconnected
 from query_service.errors import one_line
@@ -378,8 +378,8 @@ class _Service(FastAPI):
             return self.contract
         contract = errors.describe_problems(super().openapi())
         contract["components"]["securitySchemes"] = {
-            "bearer": {"type": "http", "scheme": "bearer", "description": "A key, where the service needs one."},
-            "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
+            "bearer": {"type": "http", "scheme": "bearer", "description": "A key or a token, where the service needs one."},
+            "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "A key."},
         }
         contract["security"] = [{"bearer": []}, {"header": []}, {}]
         schemas = contract["components"]["schemas"]
@@ -427,6 +427,8 @@ def create_app(
     errors.install(app)
     # The last one added is outermost. CORS stands before access, since a browser's preflight has no key.
     app.add_middleware(AccessControl, access=access)
+    if access.provider is not None:
+        app.add_middleware(sign_in.Sessions, is_https=access.is_https)
     app.add_middleware(
         GZipMiddleware,
         minimum_size=1024,
@@ -440,7 +442,7 @@ def create_app(
     questioning = (questions.router, browse.router, questions.batches)
     for router in (_listing, _v1, *questioning, _operations, telemetry.router, _pages):
         app.include_router(router)
-    app.router.routes.append(agents.ROUTE)
+    app.router.routes += [agents.ROUTE, *sign_in.ROUTES]
     app.mount("/static", StaticFiles(directory=WEB), name="static")
     return app
 

@@ -118,6 +118,12 @@ def error_response(status: int, message: str, headers: Mapping[str, str] | None 
     return _response(problem(status, message), headers)
 
 
+def unauthorized(line: str, error: str = "") -> HTTPException:
+    """Return the error of a request that doesn't say who asks, or not rightly (``error`` of RFC 6750)."""
+    challenge = 'Bearer realm="inset"' + (f', error="{error}"' if error else "")
+    return HTTPException(401, line, {"www-authenticate": challenge})
+
+
 def _response(problem: Problem, headers: Mapping[str, str] | None) -> JSONResponse:
     return JSONResponse(problem.model_dump(), problem.status, headers, PROBLEM)
 

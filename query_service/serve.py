@@ -35,6 +35,7 @@ from query_service.access import access_of, origins_of
 from query_service.admission import DEADLINE_S
 from query_service.app import create_app
 from query_service.guard import trusted
+from query_service.identity import ProviderOptions
 from query_service.telemetry import FOLDER, SLOW_S, LogOptions
 from schemas.errors import UserError
 from schemas.printing import lines
@@ -177,6 +178,7 @@ class ServiceOptions(BaseModel):
     trusted_groups: str | None = None
     sees_all: bool = False
     trusted_proxies: list[str] = []
+    provider: ProviderOptions | None = None
     is_open: bool = False
     redis: str | None = None
     origins: list[str] = []
@@ -198,6 +200,7 @@ class ServiceOptions(BaseModel):
             groups_header=self.trusted_groups,
             sees_all=self.sees_all,
             proxies=self.trusted_proxies,
+            provider=self.provider,
             is_open=self.is_open,
             redis=self.redis,
         )

@@ -1,7 +1,7 @@
 import { Drawing, colophon, image, nameOf, placeOf, placeOfFigure, skeleton, sources } from "./answer.js";
 import { TABS, browse, stop as stopBrowsing } from "./browse.js";
 import FILTERS from "./filters.js"; // schemas.filters.inputs
-import { askForKey } from "./key.js";
+import { askWho, drawUser } from "./key.js";
 import * as service from "./service.js";
 import { markdown } from "./markdown.js";
 import { begun, blocks, count, el, fileName, labelsOf, languageName, markedBlocks, markedWords, plainName, table, when } from "./text.js";
@@ -99,11 +99,11 @@ function range(written) {
 }
 
 // A condition on a field of the corpus's own, such as product=PX-4 or revision>=7.
-const compared = (text) => /^([a-z][a-z0-9_]*)(>=|<=|>|<|=)([^]+)$/.exec(text)?.slice(1) ?? null;
+const condition = (text) => /^([a-z][a-z0-9_]*)(>=|<=|>|<|=)([^]+)$/.exec(text)?.slice(1) ?? null;
 
 function where(texts) {
   const tests = {};
-  for (const [name, comparison, value] of texts.map(compared)) {
+  for (const [name, comparison, value] of texts.map(condition)) {
     if (comparison === "=") tests[name] = [...(Array.isArray(tests[name]) ? tests[name] : []), value];
     else tests[name] = { ...(Array.isArray(tests[name]) ? {} : tests[name]), [comparison]: value };
   }
@@ -117,12 +117,12 @@ const valueText = (value) => (Array.isArray(value) ? value.join(", ") : value ==
 // What an address may say of a filter, how a text is sent, and how it is shown, by the filter's kind.
 const LEGIBLE = {
   pages: range, figures: (text) => text in FIGURES, language: (text) => /^[a-z]{2,3}$/.test(text), day: (text) => /^\d{4}-\d\d-\d\d$/.test(text),
-  fields: (text) => compared(text) !== null, superseded: (text) => text === "include",
+  fields: (text) => condition(text) !== null, superseded: (text) => text === "include",
 };
 const SENT = { pages: (texts) => texts.map(range), figures: (text) => text === "with", fields: where };
 const SHOWN = {
   file: fileName, pages: (text) => (/-/.test(text) ? `Pages ${text}` : `Page ${text}`), figures: (text) => FIGURES[text], language: languageName,
-  fields: (text) => { const [name, comparison, value] = compared(text); return `${fieldTitle(name)} ${comparison === "=" ? "" : `${comparison} `}${value}`; },
+  fields: (text) => { const [name, comparison, value] = condition(text); return `${fieldTitle(name)} ${comparison === "=" ? "" : `${comparison} `}${value}`; },
 };
 const filters = (modality) => ({
   ...Object.fromEntries(FILTERS.filter(({ name }) => state[name].length).map(({ name, kind }) => [name, SENT[kind]?.(state[name]) ?? state[name]])),
@@ -149,11 +149,12 @@ async function start() {
   } catch (error) {
     say("");
     document.body.dataset.view = "home";
-    if (error.status === 401) return askForKey(error.message, start);
+    if (error.status === 401) return askWho(error.message, start);
     notice("The corpora can’t be listed", error.message, start);
     return;
   }
   clear($("notice"));
+  drawUser();
   overviews = new Map(served.map((overview) => [overview.name, overview]));
   say("");
   if (!overviews.size) {

@@ -1,4 +1,4 @@
-// The key of a service that asks for one: kept for this tab alone, and sent with each request.
+// Who asks, where a service wants to know: one who has signed in, or a key, kept for this tab alone and sent with each request.
 
 const NAME = "inset-key";
 const $ = (id) => document.getElementById(id);
@@ -8,20 +8,40 @@ const key = () => sessionStorage.getItem(NAME);
 export const withKey = (options = {}) =>
   (key() ? { ...options, headers: { ...options.headers, authorization: `Bearer ${key()}` } } : options);
 
-// Shows the form, and goes on once a key is given. why says what is wrong with the one that was sent.
-export function askForKey(why, goOn) {
+// Shows who has signed in.
+export async function drawUser() {
+  const { name } = await session();
+  $("user").hidden = !name;
+  $("user-name").textContent = name ?? "";
+}
+
+const session = async () => {
+  try { return await (await fetch("session")).json(); } catch { return { name: null, signs_in: false, takes_keys: true }; }
+};
+
+$("sign-out").addEventListener("click", async () => {
+  await fetch("sign-out", { method: "POST" });
+  location.reload();
+});
+
+// Offers to sign in, or shows the form, and goes on once a key is given. why says what is wrong with the key that was sent.
+export async function askWho(why, goOn) {
+  const { signs_in: signsIn, takes_keys: takesKeys } = await session();
   $("key-why").textContent = key() ? why : "";
   sessionStorage.removeItem(NAME);
-  $("key").hidden = false;
+  $("user").hidden = true;
+  $("sign-in").hidden = !signsIn;
+  $("sign-in-link").href = `sign-in?${new URLSearchParams({ page: location.pathname + location.search })}`;
+  $("key").hidden = signsIn && !takesKeys;
   $("ask").hidden = true;
-  $("key-text").focus();
+  $(signsIn ? "sign-in-link" : "key-text").focus();
   $("key").onsubmit = (event) => {
     event.preventDefault();
     const given = $("key-text").value.trim();
     if (!/^[\x21-\x7e]+$/.test(given)) return; // what a header can hold
     sessionStorage.setItem(NAME, given);
     $("key-text").value = "";
-    $("key").hidden = true;
+    $("key").hidden = $("sign-in").hidden = true;
     $("ask").hidden = false;
     goOn();
   };

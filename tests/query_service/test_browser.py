@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from query_service.access import Access
+from query_service.identity import IdentityProvider, ProviderOptions
 from query_service.keys import Key, KeyFile, digest, key_line, new_key
 from schemas.answers import (
     AnswerCounts,
@@ -32,6 +33,7 @@ from schemas.errors import TransientError
 from schemas.evidence import CitedRegion
 from schemas.filters import Filters, PageRange
 from schemas.reports import SearchPreset
+from tests import identity_provider
 from tests.browser import CHROMIUM, Browser
 from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, LIVE, OTHER_ID, FakeCorpus, Released
 from tests.query_service.web_page import opened, page_after
@@ -894,3 +896,22 @@ def test_tab_reaches_every_control_in_the_order_of_the_page(browser: Browser) ->
         for place in range(browser.run(CONTROLS)):
             browser.press("Tab")
             assert browser.run("document.activeElement.dataset.place") == str(place)
+
+
+def test_a_reader_signs_in_and_out(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    with identity_provider.running() as provider:
+        options = ProviderOptions(issuer=provider.issuer, client=identity_provider.CLIENT)
+        with opened(browser, corpus, access=Access(provider=IdentityProvider(options))):
+            browser.until("!document.querySelector('#sign-in').hidden")
+            assert browser.run("[document.querySelector('#key').hidden, document.querySelector('#ask').hidden]") == [
+                True,
+                True,
+            ]
+            browser.click("#sign-in-link")
+            browser.until("document.querySelector('#user-name')?.textContent === 'Anna'")
+            browser.settled()
+            assert 'class="cite"' in browser.html
+            browser.click("#sign-out")
+            browser.until("!document.querySelector('#sign-in').hidden")
+            assert not browser.run("document.querySelector('#user-name').textContent")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from query_service.access import PAUSE_S, RateLimits
+from query_service.rate_limits import PAUSE_S, RateLimits
 from schemas.errors import UserError
 from tests import redis_server
 

@@ -1,3 +1,5 @@
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -66,3 +68,12 @@ def test_pages_hold_no_script_or_style_of_their_own_and_name_what_is_there(page:
     assert read.ids
     assert len(read.ids) == len(set(read.ids))
     assert read.named <= set(read.ids)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node on PATH")
+@pytest.mark.parametrize("script", sorted(WEB.glob("*.js")), ids=lambda script: script.name)
+def test_scripts_are_well_formed(script: Path, tmp_path: Path) -> None:
+    module = tmp_path / f"{script.stem}.mjs"
+    module.write_bytes(script.read_bytes())
+    checked = subprocess.run(["node", "--check", module], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr

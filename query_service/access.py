@@ -163,9 +163,10 @@ class Access:
                 raise unauthorized("the key is not known here", "invalid_token")
             if key.expires is not None and key.expires.timestamp() <= self._clock():
                 raise unauthorized("the key has expired", "invalid_token")
-        if key is None and not users:
+        names = [*(identity.user for identity in users), *([key.name] if key is not None else [])]
+        if not names:
             raise unauthorized(self._remedy)
-        return Caller(users[0].user if users else key and key.name, key, principals_of(key, users))
+        return Caller(names[0], key, principals_of(key, users))
 
     @property
     def _remedy(self) -> str:
@@ -407,7 +408,7 @@ def access_of(
         header=header,
         groups_header=groups_header,
         proxies=networks,
-        provider=provider and IdentityProvider(provider),
+        provider=IdentityProvider(provider) if provider is not None else None,
         limits=RateLimits(redis),
         sees_all=sees_all,
     )

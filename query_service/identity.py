@@ -15,7 +15,7 @@ from joserfc import jwt
 from joserfc.errors import ClaimError, ExpiredTokenError, JoseError
 from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
-from joserfc.jwt import JWTClaimsRegistry
+from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 
@@ -124,12 +124,8 @@ class IdentityProvider:
     def claims(self, token: str, audience: str, **expected: str) -> dict[str, Any]:
         """Return the claims of a token whose signature, issuer, audience and times are right; raises as ``identify`` does."""
         values = {"iss": self.options.issuer, "aud": audience, **expected}
-        required = JWTClaimsRegistry(
-            lambda: int(self._clock()),
-            SKEW_S,
-            exp={"essential": True},
-            **{name: {"essential": True, "value": value} for name, value in values.items()},
-        )
+        options: dict[str, ClaimsOption] = {name: {"essential": True, "value": value} for name, value in values.items()}
+        required = JWTClaimsRegistry(lambda: int(self._clock()), SKEW_S, exp={"essential": True}, **options)
         registry = JWSRegistry(algorithms=ALGORITHMS, strict_check_header=False)
         try:
             checked = jwt.decode(token, lambda signed: self._read(signed.headers().get("kid")).keys, registry=registry)

@@ -11,7 +11,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
-from joserfc.jwk import RSAKey
 
 from query_service.access import Access, access_of
 from query_service.app import create_app
@@ -101,7 +100,8 @@ class TestTokens:
 
     def test_claims_go_by_their_configured_names(self, provider: Provider, corpus: Asked, clock: Clock) -> None:
         client = service(provider, corpus, clock, user_claim="email", groups_claim="https://example.org/roles")
-        token = provider.token(**{"email": "anna@example.org", "https://example.org/roles": "one"})
+        claims: dict[str, Any] = {"email": "anna@example.org", "https://example.org/roles": "one"}
+        token = provider.token(**claims)
         assert client.get(ASKED, headers=bearer(token)).status_code == 200
         assert corpus.readers == [frozenset({"user:anna@example.org", "group:one"})]
 
@@ -137,7 +137,7 @@ class TestTokens:
         client, good = service(provider, corpus, clock), provider.token()
         header, claims, signature = good.split(".")
         public = provider.keys[-1].as_pem(private=False)
-        other = RSAKey.generate_key(2048, {"kid": provider.keys[-1].kid}, auto_kid=False)
+        other = identity_provider.new_key(str(provider.keys[-1].kid))
         nested = base64url(b"[" * 9_000)
 
         def unsigned(algorithm: Any) -> str:
@@ -160,7 +160,7 @@ class TestTokens:
             "é.ü.x",
         ]
         for token in forged:
-            refused = client.get(ASKED, headers={"authorization": f"Bearer {token}".encode()})
+            refused = client.get(ASKED, headers={b"authorization": f"Bearer {token}".encode()})
             assert refused.status_code == 401, (token[:60], refused.text)
         assert not hasattr(corpus, "readers")
         assert client.get(ASKED, headers=bearer(good)).status_code == 200

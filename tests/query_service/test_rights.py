@@ -13,6 +13,7 @@ from backends.engines.weaviate_server import WeaviateServer
 from pipeline.corpus.workspace import open_workspace
 from pipeline.stages.publish import make_live
 from query_service.access import principals_of
+from query_service.identity import Identity
 from query_service.keys import Key
 from schemas.access import EVERYONE, Principals
 from tests.query_service.rights import ABSENT_DIGEST, ABSENT_ROW, OPERATIONS, Asker, Content, Library, Sent
@@ -202,7 +203,7 @@ def test_the_narrowest_of_what_is_presented_counts(
     principals: tuple[str, ...] | None, user: str | None, groups: list[str], expected: frozenset[str] | None
 ) -> None:
     key = Key(name="k", sha256="0" * 64, principals=principals)
-    assert principals_of(key, user, groups) == expected
+    assert principals_of(key, [Identity(user, tuple(groups))] if user else []) == expected
 
 
 SEQUENCES = 5

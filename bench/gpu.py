@@ -6,7 +6,7 @@ which no kernel runs, and peak memory. Then the stage ``enrich`` of the example 
 captions, on the GPU; and with tiny models on the GPU and on the CPU, whose rows are compared.
 
 ``--tiny`` tries all of it with tiny models, on the CPU if there is no GPU. ``--out`` also writes the figures as JSON, and
-``--from FILE`` makes such a file what ``inset plan`` estimates by (``pipeline/records/gpu_time.json``), and the page on sizes
+``--from FILE`` makes such a file ``gpu_time.json``, and the page on sizes
 (``docs/guides/size-a-platform.md``).
 """
 
@@ -44,7 +44,7 @@ LIMIT_S = 9 * 60
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals" / "pdfs"
 SIZING = Path(__file__).parent.parent / "docs" / "guides" / "size-a-platform.md"
-GPU_TIME = Path(__file__).parent.parent / "pipeline" / "records" / "gpu_time.json"
+GPU_TIME = Path(__file__).with_name("gpu_time.json")
 
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12}
 """FLOPs a second in bfloat16 without sparsity, by their makers' data sheets."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.terminal import CorpusArgument, Json, print_json, print_table, say, show
+from cli.terminal import CorpusArgument, Json, open_workspace, print_json, print_table, say, show
 from schemas.errors import UserError
 from schemas.models import MULTILINGUAL
 
@@ -130,7 +130,6 @@ def access(
     as_json: Json = False,
 ) -> None:
     """Show who may read which document, and why; or apply rights at once, without a refresh."""
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.records.access import access_report, update_rights
     from schemas.access import of_site
 

@@ -11,6 +11,7 @@ from cli.terminal import (
     Json,
     VersionOption,
     by_document,
+    open_workspace,
     page_words,
     print_json,
     reporting,
@@ -102,7 +103,6 @@ def export(
     """Write the live version's tables to a folder, for other tools."""
     from dataclasses import asdict
 
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.published.export import export_tables
 
     with reporting() as report:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby, pairwise
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import BaseModel
@@ -34,6 +34,9 @@ from schemas import printing
 from schemas.errors import Failure
 from schemas.stages import Report
 
+if TYPE_CHECKING:
+    from pipeline.corpus.workspace import Workspace
+
 _ANY_WIDTH = 10_000
 """Characters; wider than any table."""
 
@@ -48,6 +51,13 @@ VersionOption = Annotated[str | None, typer.Option(help=f"A version{VERSION_NAME
 
 _errors = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 _out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def open_workspace(corpus: str) -> "Workspace":
+    """Open a corpus; what that needs is imported now, since most commands are short."""
+    from pipeline.corpus import workspace
+
+    return workspace.open_workspace(corpus)
 
 
 def say(message: str) -> None:

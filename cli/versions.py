@@ -15,6 +15,7 @@ from cli.terminal import (
     CorpusArgument,
     Json,
     by_document,
+    open_workspace,
     page_words,
     print_json,
     print_markdown,
@@ -43,18 +44,9 @@ Reason = Annotated[str | None, typer.Option(help="Why; kept in the corpus's audi
 _RETRY = "correct what is in quarantine, or try it again: inset quarantine {corpus} --replay"
 
 
-_OUTCOMES = {
-    "build": "a new version would be built",
-    "unchanged": "nothing to do",
-    "ready": "a version of these inputs is built already and would be published",
-    "refused": "a version of these inputs was refused by a gate and is not built again",
-    "held": "a version of these inputs is built, and held back since a rollback",
-}
-
-
 def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     """Show what a refresh would do, without doing it."""
-    from pipeline.corpus.workspace import open_workspace
+    from pipeline.run_log import OUTCOMES
     from pipeline.stages.plan import plan as make_plan
     from schemas.versions import in_words
 
@@ -63,13 +55,11 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
         summary = corpus_plan.summary.model_dump(mode="json")
         print_json({"outcome": corpus_plan.outcome, "live": corpus_plan.parent, **summary})
         return
-    say(f"{corpus}: {_OUTCOMES[corpus_plan.outcome]}; live is {corpus_plan.parent or 'nothing yet'}")
+    say(f"{corpus}: {OUTCOMES[corpus_plan.outcome]}; live is {corpus_plan.parent or 'nothing yet'}")
     rows = [(name, getattr(corpus_plan.summary, name)) for name in ("new", "changed", "gone", "kept", "to_parse")]
     print_table("", ("sources", "count"), rows)
     for name, expected in corpus_plan.summary.captions.items():
         say(f"  {name}: {in_words(expected)}")
-    for name, gpu_work in corpus_plan.summary.gpu.items():
-        say(f"  GPU, {name}: {gpu_work}")
     for advice in corpus_plan.summary.advice:
         say(f"  {advice}")
     if corpus_plan.summary.forgotten:
@@ -104,7 +94,6 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
     from workers.child_processes import prepare
 
     prepare()  # imports what reads PDFs beside the imports below
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.records.manifests import override_hint
     from pipeline.records.publication import readable_pointer, refusals_now
     from pipeline.run import refresh as run
@@ -157,7 +146,6 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
 
 def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
     """List a corpus's versions, and who moved the live version lately."""
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.records.publication import list_versions, read_events
 
     workspace = open_workspace(corpus)
@@ -196,7 +184,6 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Show what changed from one version to another."""
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.records.differences import compare_versions
     from tasks.versions.diff import release_note
 
@@ -216,7 +203,6 @@ def rollback(
     as_json: Json = False,
 ) -> None:
     """Make an older version live again, and hold the corpus at it."""
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.stages.publish import roll_back_version
 
     pointer = roll_back_version(open_workspace(corpus), version, reason=reason)
@@ -236,7 +222,6 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Make a version live, and end a hold."""
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.stages.publish import make_live
 
     pointer = make_live(open_workspace(corpus), version, override=override, reason=reason)
@@ -252,7 +237,6 @@ def prune(
     as_json: Json = False,
 ) -> None:
     """Show what no kept version needs, or remove it."""
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.upkeep.prune import prune as run
 
     with reporting() as report:
@@ -289,7 +273,6 @@ def forget(
     as_json: Json = False,
 ) -> None:
     """Delete a document from every version and from all that is stored of it, for good."""
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.upkeep.forget import forget as run
     from pipeline.upkeep.forget import readmit
 
@@ -334,7 +317,6 @@ def quarantine(
     as_json: Json = False,
 ) -> None:
     """List what the last refresh left out and why, or try it again."""
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.operations.quarantine import REMEDIES
     from pipeline.records.ledger import read_failures
     from pipeline.records.manifests import last_manifest
@@ -381,7 +363,6 @@ def step(
     Step plan prints one JSON object: version, shards, the values of --shards for the parse steps, and gpus, those that the
     corpus file gives the models of enrich. Steps of a version that needs none of them end at once.
     """
-    from pipeline.corpus.workspace import open_workspace
     from pipeline.run import RefreshRun, planned_workspace
     from pipeline.run_log import log_progress
 
@@ -438,7 +419,5 @@ def _run_stage(refresh: "RefreshRun", stage: Stage, version: str, shards: list[i
         return
     elif stage is Stage.PARSE:
         log_note(stage, refresh.parse(version, shards))
-    elif stage is Stage.TAG:
-        log_note(stage, refresh.tag(version))
     elif stage in ON_A_VERSION:
         log_note(stage, refresh.work(stage, version))

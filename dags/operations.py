@@ -162,8 +162,7 @@ def watch() -> None:
     from airflow.sdk import Variable
     from airflow.sdk.observability import stats
 
-    from pipeline.operations.health import corpora_health
-    from pipeline.operations.measures import engine_answers, measures
+    from pipeline.operations.health import corpora_health, engine_answers, measures
     from pipeline.records.states import State
     from pipeline.run_log import log_health
 

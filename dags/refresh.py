@@ -145,26 +145,6 @@ def stage(corpus: str, name: str) -> None:
 
 
 @task
-def tag_shards(corpus: str) -> list[list[int]]:
-    """Cut the tagged copies that are missing into shards."""
-    with refresh_run(corpus, planned("version")) as run:
-        shards = run.tag_shards(planned("version")) or 1  # without a shard, Airflow would skip what follows
-    return [[shard, shards] for shard in range(shards)]
-
-
-@task(map_index_template="{{ copies }}")
-def tag(corpus: str, shard: list[int]) -> None:
-    """Write the tagged copies of a shard, each in its own process; those that are stored are kept."""
-    from pipeline.run_log import log_note
-
-    with refresh_run(corpus, planned("version")) as run:
-        note = run.tag(planned("version"), *shard)
-    log_note(Stage.TAG, note)
-    context: Any = get_current_context()
-    context["copies"] = f"{note.counts['copies_tagged']} copies"
-
-
-@task
 def review(corpus: str) -> None:
     """Write the version's manifest; skip the approval of a version that needs none."""
     from pipeline.approval import approval_of
@@ -285,7 +265,8 @@ def _confirm(corpus_schedule: CorpusSchedule, asset: Asset) -> Any:
         from pipeline.records.manifests import read_manifest
         from pipeline.records.publication import read_pointer
 
-        version, context = planned("version"), get_current_context()
+        context: Any = get_current_context()
+        version = planned("version")
         with refresh_run(str(corpus_schedule.file)) as run:
             pointer = read_pointer(run.workspace.store)
             manifest = read_manifest(run.workspace.store, version)
@@ -335,19 +316,11 @@ def refresh_dag(corpus_schedule: CorpusSchedule) -> DAG:
         **_EVERY_DAG,
     ) as dag:
         shards = plan(file)
-        version_tasks: list[Any] = [_stage(stage_id, corpus_schedule, doc_md) for stage_id, doc_md in ON_A_VERSION.items()]
-        if corpus_schedule.tagged:
-            shard_groups = tag_shards(file)
-            tag_position = 1 + list(ON_A_VERSION).index(Stage.ASSEMBLE)
-            version_tasks[tag_position:tag_position] = [
-                shard_groups,
-                tag.partial(corpus=file).expand(shard=shard_groups),
-            ]
         chain(
             shards,
             *_plan_approval(corpus_schedule),
             parse.override(**pool, trigger_rule=TriggerRule.NONE_FAILED).partial(corpus=file).expand(shards=shards),
-            *version_tasks,
+            *[_stage(stage_id, corpus_schedule, doc_md) for stage_id, doc_md in ON_A_VERSION.items()],
             *_approval(file, corpus_schedule),
             publish.override(trigger_rule=TriggerRule.NONE_FAILED)(file),
             _confirm(corpus_schedule, published),

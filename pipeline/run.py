@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_incrementing
@@ -27,14 +26,12 @@ from pipeline.records.manifests import (
     refusals_in,
 )
 from pipeline.records.notes import (
-    LastRefresh,
     RefreshState,
     StageNote,
     join_notes,
-    read_last_refresh,
+    note_refresh,
     read_notes,
     read_plan_summary,
-    write_last_refresh,
     write_plan,
 )
 from pipeline.records.publication import (
@@ -47,12 +44,12 @@ from pipeline.records.publication import (
 from pipeline.records.retention import update_alias
 from pipeline.stages import plan as planning
 from pipeline.stages import publish as publishing
-from pipeline.stages import shards as by_shards
 from pipeline.stages.assemble import assemble
 from pipeline.stages.build import build
 from pipeline.stages.check import check
 from pipeline.stages.enrich.stage import enrich
 from pipeline.stages.evaluate import evaluate
+from pipeline.stages.parse import parse
 from pipeline.upkeep.discard import convert_again, discard, discard_lost_versions, is_live_damaged
 from pipeline.upkeep.forget import finish_forgetting
 from pipeline.upkeep.prune import sweep
@@ -119,8 +116,6 @@ def _refresh(run: "RefreshRun", options: RunOptions) -> RefreshResult:
             if run.changes_nothing(plan.version):
                 break
             run.work(stage, plan.version)
-            if stage is Stage.ASSEMBLE:
-                run.tag(plan.version)
     published = plan.outcome in ("build", "ready") and run.publish(plan.version)
     return run.result(plan, published=published)
 
@@ -128,8 +123,7 @@ def _refresh(run: "RefreshRun", options: RunOptions) -> RefreshResult:
 class RefreshRun:
     """A refresh, step by step: ``plan``, ``parse``, ``work`` for each of ``ON_A_VERSION``, ``publish``, ``release``.
 
-    After ``assemble``, ``tag`` writes tagged copies in parallel if they are wanted; ``check`` makes those that are
-    missing. Each step holds the run's lease, and deletes what it finds damaged, so that the next run makes it again. Steps
+    Each step holds the run's lease, and deletes what it finds damaged, so that the next run makes it again. Steps
     in other processes use the same ``run_id``. ``tied_to_process``: the run ends with this process. ``by``, by default the
     operating system's user, is for the audit log. A step raises ``TransientError`` while another run holds the lease, and
     ``UserError`` if it would change a finished version.
@@ -189,8 +183,8 @@ class RefreshRun:
         with self.holding_lease():
             self._check_unfinished(version)
             if shards is None:
-                return by_shards.parse(self.workspace, version, report=self._report)
-            return join_notes([by_shards.parse(self.workspace, version, shard, self._report) for shard in shards])
+                return parse(self.workspace, version, report=self._report)
+            return join_notes([parse(self.workspace, version, shard, self._report) for shard in shards])
 
     def work(self, stage: Stage, version: str) -> StageNote:
         """Run one of ``ON_A_VERSION`` on an unfinished version."""
@@ -198,24 +192,6 @@ class RefreshRun:
             self._check_unfinished(version)
             options = read_plan_summary(self.workspace.store, version).options
             return WORK[stage](_with_budget(self.workspace, options), version, self._report)
-
-    def tag_shards(self, version: str) -> int:
-        """Return into how many shards the tagged copies of an assembled version are cut; 0 if none are wanted."""
-        return by_shards.count_shards(self.workspace, version)
-
-    def tag(self, version: str, shard: int | None = None, shards: int = 0) -> StageNote:
-        """Write the tagged copies of one of ``shards`` shards of an assembled, unfinished version; None means all."""
-        with self.holding_lease():
-            self._check_unfinished(version)
-            if shard is not None:
-                return by_shards.tag(self.workspace, version, shard, shards, self._report)
-            shards = self.tag_shards(version)
-            return join_notes(
-                [
-                    by_shards.tag(self.workspace, version, shard_number, shards, self._report)
-                    for shard_number in range(shards)
-                ]
-            )
 
     def changes_nothing(self, version: str) -> bool:
         """Return whether every retried document failed again and nothing else changed, so that no version is needed."""
@@ -345,20 +321,7 @@ class RefreshRun:
 
     def _record(self, state: RefreshState, version: str, listing: str | None = None) -> None:
         """Record how the refresh stands; the listing of its start is kept."""
-        before, now = read_last_refresh(self.workspace.store), datetime.now(UTC)
-        if listing is None:
-            listing = before.listing if before is not None else ""
-        ended_well = state in ("published", "unchanged", "held")
-        succeeded = now if ended_well else before.succeeded if before is not None else None
-        last_refresh = LastRefresh(
-            run_id=self.run_id,
-            at=max(now, before.at) if before is not None else now,
-            state=state,
-            version=version,
-            listing=listing,
-            succeeded=succeeded,
-        )
-        write_last_refresh(self.workspace.store, last_refresh)
+        note_refresh(self.workspace.store, self.run_id, state, version=version, listing=listing)
 
     def _check_unfinished(self, version: str) -> None:
         """Refuse to work on a finished version: it may be live."""

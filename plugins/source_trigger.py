@@ -55,7 +55,7 @@ class SourceTrigger(BaseEventTrigger):
         """Return the digests of the source's listing and of the last refresh's, and whether that one took all of it in."""
         from pipeline.corpus.workspace import open_workspace
         from pipeline.records.ledger import readable_ledger
-        from pipeline.records.notes import read_last_refresh
+        from pipeline.records.notes import ENDED_WELL, read_last_refresh
         from tasks.versions.plan import listing_digest, was_disturbed
 
         workspace = open_workspace(self.corpus)
@@ -65,6 +65,5 @@ class SourceTrigger(BaseEventTrigger):
             return listing, None, False
         # What a running refresh will lack isn't known yet, so it counts as complete.
         running = last.state in ("started", "retrying")
-        ended_well = last.state in ("published", "unchanged", "held")
-        is_complete = ended_well and not was_disturbed(readable_ledger(workspace.store, last.version))
+        is_complete = last.state in ENDED_WELL and not was_disturbed(readable_ledger(workspace.store, last.version))
         return listing, last.listing, running or is_complete

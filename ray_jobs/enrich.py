@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
-from backends.stores.document_files import pack_structured, parsed_file, read_parsed, structured_file
+from backends.stores.document_files import ParsedDocumentFile, pack_structured, parsed_file, read_parsed, structured_file
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.pools import Actor, Outcome, attempt, errors_as_bad_input, run_pool
@@ -21,18 +21,44 @@ from schemas.corpus.operations import RayOptions
 from schemas.documents import PageFailure, ParsedDocument, Recognised, Segmented, StructuredDocument
 from schemas.errors import FailureCode
 from schemas.ids import figure_file
+from schemas.ports import Lexicon
 from tasks.enriching.chunk import chunk
 from tasks.figures.pixel_rules import rules_in, straightened
-from tasks.figures.segment import cut, tables_in
+from tasks.figures.segment import cut, pictures_to_segment, pictures_with_tables, tables_in
 from tasks.reading.contents import build_tree
+from tasks.reading.recognise import pictures_to_recognise
 from tasks.reading.structure import structure
-from tasks.reading.text_layers import layered_pages, without_layer
+from tasks.reading.text_layers import layered_pages, pictures_to_compare, without_layer
 from workers.garbage import infrequent_gc
 
 PICTURES_A_BATCH = 4
 
 FEW_PICTURES, FEW_PAGES, FEW_DOCUMENTS = 4, 16, 16
 """Up to so many are processed in this process, which is faster than starting Ray."""
+
+
+class LookedAt(NamedTuple):
+    """The pictures of a document that models look at: to recognise text in, to segment, and to search for tables.
+
+    ``compared`` are those among the first with which a text layer is compared.
+    """
+
+    recognised: list[str]
+    segmented: list[str]
+    searched: list[str]
+    compared: list[str]
+
+
+def looked_at(parsed: ParsedDocumentFile, lexicon: Lexicon, *, reads: bool, segments: bool) -> LookedAt:
+    """Return the pictures of a document for a recogniser, where it ``reads``, and a detector, where it ``segments``."""
+    pages = layered_pages(parsed.placements) if reads else {}
+    compared = pictures_to_compare(pages, parsed.lines, lexicon) if pages else []
+    return LookedAt(
+        [*pictures_to_recognise(parsed.placements, parsed.labelled), *compared] if reads else [],
+        pictures_to_segment(parsed.placements) if segments else [],
+        pictures_with_tables(parsed.placements) if reads and segments else [],
+        compared,
+    )
 
 
 class _PictureActor(ABC):

@@ -11,7 +11,6 @@ class Stage(StrEnum):
     PARSE = "parse"
     ENRICH = "enrich"
     ASSEMBLE = "assemble"
-    TAG = "tag"
     CHECK = "check"
     BUILD = "build"
     EVALUATE = "evaluate"

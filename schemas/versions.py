@@ -149,26 +149,6 @@ class ExpectedCalls(Frozen):
     spent: Spent = Field(description="What all of them would cost.")
 
 
-class GpuWork(Frozen):
-    """The expected work of a model on GPUs in a refresh."""
-
-    model: str
-    items: int = Field(description="An estimate.")
-    subjects: str = Field(description="figures, pages, pictures or texts.")
-    minutes: float | None = Field(
-        description="Of one chip; null if no model of its family, size and precision was measured."
-    )
-    chip: str
-    date: str = Field(description="When the chip was measured.")
-
-    def __str__(self) -> str:
-        """Return it in a line that says what was measured and what wasn't."""
-        about = f"about {self.items:,} {self.subjects} by {self.model}"
-        if self.minutes is None:
-            return f"{about}: GPU minutes unknown, since no such model was measured (python -m bench.gpu)"
-        return f"{about}: {self.minutes:,.1f} minutes of one {self.chip}, measured on {self.date} with random weights"
-
-
 def in_words(expected: ExpectedCalls) -> str:
     """Describe the expected calls of a model."""
     about = "about " if expected.estimated else ""
@@ -207,7 +187,6 @@ class PlanSummary(PlanCounts):
     captions: dict[str, ExpectedCalls] = Field(
         {}, description="Expected calls of models, by captioner, and as 'vectors text' by space."
     )
-    gpu: dict[str, GpuWork] = Field({}, description="Work of models that the corpus file gives GPUs, named as in captions.")
     advice: list[str] = Field([], description="What to set, by what the live version shows.")
     forgotten: int = Field(
         0,

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.operations.health import CorpusHealth, GateMargin
-from pipeline.operations.measures import measures
+from pipeline.operations.health import CorpusHealth, GateMargin, measures
 from pipeline.records.states import State
 from schemas.versions import Counts, Spent
 
@@ -21,7 +20,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def _gauges() -> set[str]:
-    gate = GateMargin(gate="quarantine ceiling", passed=True, value=0.1, bound=0.2, margin=0.5, message="")
+    gate = GateMargin(gate="quarantine ceiling", passed=True, value=0.1, bound=0.2, message="")
     health = CorpusHealth(
         corpus="manuals",
         file="manuals.yaml",

@@ -1,6 +1,6 @@
 """A version's rows in memory: read, assembled, and held to laws, as the stages do it with files."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -110,14 +110,11 @@ def tags_resolve(evidence: pa.Table, placements: pa.Table, template: TagTemplate
 
 
 def one_figure_a_number(placements: pa.Table, names: check.Names) -> GateVerdict:
-    by_figure = check.placed_figures(placements, ())
+    by_figure = check.placed_figures(placements)
     by_number = by_figure.filter(pc.is_valid(by_figure.column("number")))
     return check.one_figure_a_number([by_number], [by_figure], names)
 
 
-def figures_are_their_names(
-    placements: pa.Table, faults: Mapping[str, str | None], names: check.Names, *, verified: Collection[str] | Set[str] = ()
-) -> GateVerdict:
-    """Judge; ``verified`` are documents whose figures were looked at before, ``faults`` those of the others."""
-    placed = check.placed_figures(placements, verified)
+def figures_are_their_names(placements: pa.Table, faults: Mapping[str, str | None], names: check.Names) -> GateVerdict:
+    placed = check.placed_figures(placements)
     return check.figures_are_their_names([placed], lambda figures: {name: faults[name] for name in figures}, names)

@@ -1,6 +1,5 @@
 """Airflow of the demo, and the run of its refresh."""
 
-import contextlib
 import json
 import os
 import secrets
@@ -23,10 +22,8 @@ CORPUS = "manuals"
 DAG = f"refresh_{CORPUS}"
 ENRICH_POOL = {"name": "inset_enrich", "slots": 1, "include_deferred": True, "description": "Corpora that use Ray at once"}
 STARTED_WITHIN_S = 300.0
-SCHEDULED_WITHIN_S = 30.0
 REFRESHED_WITHIN_S = 3600.0
 ANSWERED_WITHIN_S = 60.0
-PROGRESS_EVERY_S = 10.0
 
 
 @dataclass
@@ -150,7 +147,7 @@ class Airflow:
 
         def answered() -> bool:
             try:
-                replies.append(self._call_once(path, body=body, method=method))
+                replies.append(fetch(f"{self.address}/api/v2/{path}", body=body, method=method, token=self.token))
             except urllib.error.HTTPError as error:
                 if error.code < 500:
                     raise
@@ -158,15 +155,6 @@ class Airflow:
 
         self.children.wait(f"Airflow's answer to {path}", answered, ANSWERED_WITHIN_S)
         return replies[0]
-
-    def _call_once(self, path: str, *, body: Any = None, method: str | None = None) -> Any:
-        try:
-            return fetch(f"{self.address}/api/v2/{path}", body=body, method=method, token=self.token)
-        except urllib.error.HTTPError as error:
-            if error.code == 401:
-                self._log_in()
-                return fetch(f"{self.address}/api/v2/{path}", body=body, method=method, token=self.token)
-            raise
 
     def _make_pool(self) -> None:
         """Make the pool of ``enrich``, unless an earlier demo did."""
@@ -188,36 +176,15 @@ class Airflow:
         return bool(parsed) and _epoch_seconds(parsed) > self.started
 
     def refresh(self) -> str:
-        """Start a run of the DAG, or take the scheduled one if it is due; return its id."""
+        """Start a run of the DAG, or take the one that its schedule has started; return its id."""
         runs = f"dags/{DAG}/dagRuns"
-        for run in self._active():
-            if run["start_date"] and _epoch_seconds(run["start_date"]) < self.started:
-                say("an earlier run was cut off; the new one goes on from its finished work", timed=True)
-                self.call(f"{runs}/{urllib.parse.quote(run['dag_run_id'])}", body={"state": "failed"}, method="PATCH")
-        self.children.wait("closing the earlier run", lambda: not self._left_behind(), STARTED_WITHIN_S)
-        due_at = self.call(f"dags/{DAG}")["next_dagrun_run_after"]
         self.call(f"dags/{DAG}", body={"is_paused": False}, method="PATCH")
-        if due_at and _epoch_seconds(due_at) <= time.time():
-            with contextlib.suppress(DemoError):
-                self.children.wait("the scheduled run", lambda: bool(self._active()), SCHEDULED_WITHIN_S)
-        for run in self._active():
-            return str(run["dag_run_id"])
+        for run in self.call(f"{runs}?state=running&state=queued&order_by=run_after")["dag_runs"]:
+            if not run["start_date"] or _epoch_seconds(run["start_date"]) > self.started:
+                return str(run["dag_run_id"])
+            say("an earlier run was cut off; the new one goes on from its finished work", timed=True)
+            self.call(_run_path(run["dag_run_id"]), body={"state": "failed"}, method="PATCH")
         return str(self.call(runs, body={"logical_date": None})["dag_run_id"])
-
-    def _active(self) -> list[dict[str, Any]]:
-        return list(self.call(f"dags/{DAG}/dagRuns?state=running&state=queued&order_by=run_after")["dag_runs"])
-
-    def _left_behind(self) -> bool:
-        return any(run["start_date"] and _epoch_seconds(run["start_date"]) < self.started for run in self._active())
-
-    def log(self, run_id: str, task: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the log of a task; [] if it can't be read now."""
-        path = f"{_run_path(run_id)}/taskInstances/{task['task_id']}/logs/{max(1, task['try_number'])}"
-        try:
-            content = self._call_once(f"{path}?map_index={task['map_index']}&full_content=true")["content"]
-        except (OSError, ValueError, KeyError):
-            return []
-        return [entry for entry in content if isinstance(entry, dict)]
 
 
 def _run_path(run_id: str) -> str:
@@ -239,7 +206,6 @@ class Watch:
     airflow: Airflow
     run_id: str
     seen: dict[tuple[str, int], str] = field(default_factory=dict)
-    progress: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def until_done(self) -> bool:
         """Show the run until it ends; return whether it succeeded."""
@@ -270,34 +236,6 @@ class Watch:
                 seconds = f" in {task['duration']:.0f} s" if state == "success" and task["duration"] else ""
                 detail = f"  {task['rendered_map_index']}" if state == "success" and task["rendered_map_index"] else ""
                 say(f"{_name(task):<13}{words}{seconds}{detail}", timed=True)
-            if state == "failed":
-                for line in _failure_lines(self.airflow.log(self.run_id, task)):
-                    say(f"          {line}")
-        elif state == "running":
-            self._show_progress(task)
-
-    def _show_progress(self, task: dict[str, Any]) -> None:
-        name = _name(task)
-        line, shown_at = self.progress.get(name, ("", time.monotonic()))
-        if time.monotonic() - shown_at < PROGRESS_EVERY_S:
-            self.progress.setdefault(name, (line, shown_at))
-            return
-        events = (str(entry.get("event")) for entry in self.airflow.log(self.run_id, task))
-        steps = [event for event in events if event.startswith("progress: ")]
-        latest = steps[-1].removeprefix("progress: ") if steps else ""
-        self.progress[name] = (latest, time.monotonic())
-        if latest and latest != line:
-            say(f"{name:<13}{latest}", timed=True)
-
-
-def _failure_lines(entries: list[dict[str, Any]]) -> list[str]:
-    """Return the last warnings and exceptions of a failed task's log."""
-    lines = []
-    for entry in entries:
-        if entry.get("level") in ("warning", "error", "critical"):
-            lines.append(str(entry.get("event")))
-            lines += [f"{cause.get('exc_type')}: {cause.get('exc_value')}" for cause in entry.get("error_detail") or []]
-    return lines[-15:] or [str(entry.get("event")) for entry in entries[-15:]]
 
 
 def _name(task: dict[str, Any]) -> str:

@@ -17,9 +17,9 @@ import yaml
 from pydantic import ValidationError
 
 from backends.models.registry import DETECTORS, EMBEDDERS, KINDS, RECOGNISERS
-from pipeline.corpus.earlier_keys import moved_models
 from schemas.base import Section
 from schemas.corpus import Corpus, Ranking
+from schemas.corpus.models import EntryKind
 from schemas.errors import UserError
 from schemas.gates import GATES
 from schemas.models import MINILM
@@ -84,11 +84,8 @@ def load_corpus(name_or_path: str) -> Corpus:
         UserError: The file is missing or wrong; the message has file, key and remedy, a line per mistake.
     """
     path = find_corpus_file(name_or_path)
-    mapping = read_mapping(path)
-    if moved := moved_models(mapping):
-        raise UserError(*(f"{path}: {without_secrets(line)}" for line in moved))
     try:
-        corpus = Corpus.model_validate(mapping)
+        corpus = Corpus.model_validate(read_mapping(path))
     except ValidationError as error:
         mistakes = [f"{path}: {_mistake_in_words(mistake)}" for mistake in error.errors()]
         remainder = [f"{path}: {len(mistakes) - _MAX_MISTAKES} more mistakes"] if len(mistakes) > _MAX_MISTAKES else []
@@ -267,6 +264,8 @@ def _mistake_in_words(mistake: Any) -> str:
     match mistake["type"]:
         case "extra_forbidden" if mistake["loc"] in _MOVED:
             return f"{key}: this key stands elsewhere now: write {_MOVED[mistake['loc']]}"
+        case "string_type" if mistake["loc"] in _MOVED and isinstance(mistake["input"], dict):
+            return f"{key}: models have one table now: write {_MOVED[mistake['loc']]}"
         case "extra_forbidden":
             known_keys = list(_section(mistake["loc"][:-1]).model_fields)
             similar_keys = difflib.get_close_matches(str(mistake["loc"][-1]), known_keys, n=1, cutoff=0.5)
@@ -282,7 +281,23 @@ def _mistake_in_words(mistake: Any) -> str:
 
 
 _MOVED = {("index", name): f"'ranking: {{{name}: …}}'" for name in Ranking.model_fields} | {
-    ("index", "chunk_tokens"): "'chunks: {tokens: …}'"
+    ("index", "chunk_tokens"): "'chunks: {tokens: …}'",
+    **dict.fromkeys([("captions", "models"), ("retrieval", "models")], "'models: {NAME: {kind: …, model: …}}'"),
+    **{
+        (
+            "embeddings",
+            key,
+        ): f"'embeddings: {{text: text}}', 'models: {{text: {{kind: text_embedder, model: …, {key}: …}}}}'"
+        for key in (*EntryKind.TEXT_EMBEDDER.options, "revision")
+    },
+    **{
+        ("embeddings", name): f"'embeddings: {{{name}: {name}}}', 'models: {{{name}: {{kind: {kind}, model: …}}}}'"
+        for name, kind in (
+            ("tables", EntryKind.TEXT_EMBEDDER),
+            ("image", EntryKind.IMAGE_EMBEDDER),
+            ("late", EntryKind.LATE_EMBEDDER),
+        )
+    },
 }
 """Keys of earlier releases, and what to write now."""
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from backends.models.registry import EMBEDDERS, language_model, scorer
-from schemas.corpus.models import EmbeddingModels, EntryKind, ModelEntry, Price
+from schemas.corpus.models import EmbeddingModels, EmbeddingOptions, EntryKind, ModelEntry, Price, embedding_models
 from schemas.errors import BadInputError, TransientError, UserError
 from schemas.models import CODE_REVISION, TRUST, Embeds, Model, ModelName, Reply, Request, Settings
 from schemas.ports import LanguageModel, PassageScorer
@@ -179,6 +179,12 @@ def _loading(model: Hashable) -> threading.Lock:
 @functools.lru_cache(maxsize=4)
 def _scorer(setting: str, options: ModelEntry) -> PassageScorer:
     return scorer(setting, options).load(1)
+
+
+def stored_embedding_models(parameters: Mapping[str, Any]) -> EmbeddingModels:
+    """Return the embedding models by which a version was built, from the parameters of its manifest."""
+    models = {name: ModelEntry.model_validate(entry) for name, entry in parameters["models"].items()}
+    return embedding_models(models, EmbeddingOptions.model_validate(parameters["embeddings"]))
 
 
 def runs_no_other_code(version_space: VectorSpace, options: EmbeddingModels) -> bool:

@@ -38,7 +38,6 @@ class CorpusSchedule:
         source: The corpus's source.
         store: Address of the corpus's own store; of a broken file as far as it can be read, "" if it can't.
         operations: The section of the corpus file.
-        tagged: Whether each version has tagged copies of its PDFs.
         has_access: Whether it says who may read which document.
         problem: Why the corpus can't be refreshed, a line per mistake; "" if it can.
     """
@@ -49,7 +48,6 @@ class CorpusSchedule:
     source: str = ""
     store: str = ""
     operations: OperationOptions = field(default_factory=OperationOptions)
-    tagged: bool = False
     has_access: bool = False
     problem: str = ""
 
@@ -101,7 +99,7 @@ def corpus_schedule(file: Path, *, notifiers: bool = True) -> CorpusSchedule:
     else:
         store = join(corpus.store or "", corpus.name)
         return CorpusSchedule(
-            *(corpus.name, file, corpus.schedule, corpus.source, store, corpus.operations, corpus.tags.pdf),
+            *(corpus.name, file, corpus.schedule, corpus.source, store, corpus.operations),
             has_access=corpus.access is not None,
         )
     return _broken_schedule(file, problem)

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from backends.models.languages import Simplemma
-from backends.stores.document_files import parsed_file, read_parsed, reported
+from backends.stores.document_files import ParsedDocumentFile, parsed_file, read_parsed, reported
 from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource
 from pipeline.inspection.view import write_view
-from ray_jobs.enrich import find_tables, recognise, segment, structure_with
+from ray_jobs.enrich import find_tables, looked_at, recognise, segment, structure_with
 from ray_jobs.pools import errors_as_bad_input
 from schemas.corpus import ParseOptions
 from schemas.corpus.models import CaptionOptions
@@ -19,7 +19,6 @@ from schemas.documents import (
     Node,
     NodeKind,
     Page,
-    ParsedDocument,
     Recognised,
     Segmented,
     StructuredDocument,
@@ -39,10 +38,8 @@ from schemas.reports import (
 )
 from schemas.stages import Report, Step, silent
 from schemas.tags import TagTemplate, fill, restore, strip
-from tasks.figures.segment import pictures_to_segment, pictures_with_tables
 from tasks.reading.contents import build_tree, depths, print_contents
-from tasks.reading.recognise import pictures_to_recognise
-from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer
+from tasks.reading.text_layers import layered_pages, reason_to_replace_layer
 from tasks.tables.mark_up import as_html, caption_of, markdown, text_on_page
 from tasks.versions.assemble import number_figures
 from workers.parse_shard import ParseJob, parse_documents, parse_key
@@ -127,7 +124,7 @@ def _read(
     if not store.exists(parsed_at):
         return None, failures
     try:
-        structured = _structured(read_parsed(store, parsed_at), captions, store, report)
+        structured = _structured(store, parsed_at, captions, report)
     except BadInputError as error:
         failure = Failure(
             source=job.source, doc_id=job.doc_id, page=None, step=Step.STRUCTURE, code=error.code, message=error.message
@@ -138,35 +135,32 @@ def _read(
     ]
 
 
-def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectStore, report: Report) -> StructuredDocument:
+def _structured(store: ObjectStore, parsed_at: str, captions: CaptionOptions, report: Report) -> StructuredDocument:
     """Structure a document with the results of models of pictures, in this process."""
     recognised: list[Recognised] = []
     segmented: list[Segmented] = []
-    labelled = {line.inside for line in parsed.lines if line.inside is not None}
-    to_recognise = pictures_to_recognise(parsed.placements, labelled) if captions.ocr != NONE else []
-    to_segment = pictures_to_segment(parsed.placements) if captions.layout != NONE else []
-    to_search = pictures_with_tables(parsed.placements) if NONE not in (captions.ocr, captions.layout) else []
-    lexicon = Simplemma()
-    layered = layered_pages(parsed.placements) if captions.ocr != NONE else {}
-    to_compare = pictures_to_compare(layered, parsed.lines, lexicon) if layered else []
+    parsed, lexicon = ParsedDocumentFile(store, parsed_at), Simplemma()
+    pictures = looked_at(parsed, lexicon, reads=captions.ocr != NONE, segments=captions.layout != NONE)
 
-    def read(pictures: Sequence[str]) -> None:
-        total = len(recognised) + len(pictures)
-        for batch in recognise(pictures, captions, store.root) if pictures else ():
+    def read(names: Sequence[str]) -> None:
+        total = len(recognised) + len(names)
+        for batch in recognise(names, captions, store.root) if names else ():
             recognised.extend(batch)
             report(Step.RECOGNISE, len(recognised), total)
 
-    read(to_recognise + to_compare)
-    lines = {picture.id: picture.lines for picture in recognised}
-    fault = reason_to_replace_layer(layered, parsed.lines, lines, lexicon) if to_compare else None
-    if fault is not None:
-        read(sorted({placement.figure_id or "" for placement in layered.values()} - lines.keys()))
-    for pictures, find in ((to_segment, segment), (to_search, find_tables)):
-        for segmented_batch in find(pictures, captions, store.root) if pictures else ():
-            segmented.extend(segmented_batch)
-            report(Step.SEGMENT, len(segmented), len(to_segment) + len(to_search))
+    read(pictures.recognised)
+    fault: str | None = None
+    if pictures.compared:
+        lines, layered = {picture.id: picture.lines for picture in recognised}, layered_pages(parsed.placements)
+        fault = reason_to_replace_layer(layered, parsed.lines, lines, lexicon)
+        if fault is not None:
+            read(sorted({placement.figure_id or "" for placement in layered.values()} - lines.keys()))
+    for names, find in ((pictures.segmented, segment), (pictures.searched, find_tables)):
+        for batch in find(names, captions, store.root) if names else ():
+            segmented.extend(batch)
+            report(Step.SEGMENT, len(segmented), len(pictures.segmented) + len(pictures.searched))
     with errors_as_bad_input("structuring it"):
-        return structure_with(parsed, recognised, segmented, fault_of_layer=fault)
+        return structure_with(read_parsed(store, parsed_at), recognised, segmented, fault_of_layer=fault)
 
 
 def _digests(structured: StructuredDocument) -> dict[str, int]:

@@ -1,10 +1,9 @@
 """What changed inside a document from one version to another, page by page."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from difflib import SequenceMatcher
-from itertools import chain, groupby, zip_longest
-from operator import attrgetter
+from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
@@ -45,6 +44,10 @@ class DocumentChanges(Frozen):
     pages: list[ChangedPage]
 
 
+_Pair = tuple[int | None, int | None]
+"""A page before and now; None where there is none."""
+
+
 class _Row(NamedTuple):
     page: int
     modality: str
@@ -72,8 +75,8 @@ def document_changes(store: ObjectStore, base: str, version: str, source: str) -
     )
     if facts_before and facts_now and facts_before.digest == facts_now.digest and doc_before == doc_now:
         return DocumentChanges(doc_before=doc_before, doc_now=doc_now, pages=[])
-    rows_before, rows_now = _differing(_rows(store, base, doc_before), _rows(store, version, doc_now))
-    return DocumentChanges(doc_before=doc_before, doc_now=doc_now, pages=_changed_pages(rows_before, rows_now))
+    pages = _changed_pages(_pages(store, base, doc_before), _pages(store, version, doc_now))
+    return DocumentChanges(doc_before=doc_before, doc_now=doc_now, pages=pages)
 
 
 def _document_of(store: ObjectStore, version: str, source: str) -> str | None:
@@ -84,76 +87,58 @@ def _document_of(store: ObjectStore, version: str, source: str) -> str | None:
     return doc_ids[0] if doc_ids else None
 
 
-def _rows(store: ObjectStore, version: str, doc_id: str | None) -> list[_Row]:
-    """Return a document's rows in reading order, without those of whole pages, which repeat the others."""
-    if doc_id is None:
-        return []
-    rows = DocumentRows(store, version).of(doc_id, _Row._fields).to_pylist()
-    return [_Row(**row) for row in rows if row["modality"] != Modality.PAGE]
+def _pages(store: ObjectStore, version: str, doc_id: str | None) -> dict[int, list[_Row]]:
+    """Return a document's rows by page, in reading order, without those of whole pages, which repeat the others."""
+    pages: dict[int, list[_Row]] = {}
+    for row in DocumentRows(store, version).of(doc_id, _Row._fields).to_pylist() if doc_id is not None else ():
+        if row["modality"] != Modality.PAGE:
+            pages.setdefault(row["page"], []).append(_Row(**row))
+    return pages
 
 
-def _differing(rows_before: Sequence[_Row], rows_now: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
-    """Return the rows from the first page that differs to the last one."""
-    pages_before, pages_now = (
-        [[*rows] for _, rows in groupby(each, attrgetter("page"))] for each in (rows_before, rows_now)
-    )
-    for last in (0, -1):
-        while pages_before and pages_now and _contents(pages_before[last]) == _contents(pages_now[last]):
-            pages_before.pop(last)
-            pages_now.pop(last)
-    return [*chain(*pages_before)], [*chain(*pages_now)]
-
-
-def _contents(rows: Sequence[_Row]) -> list[tuple[str, str]]:
-    return [row.content for row in rows]
-
-
-def _changed_pages(rows_before: Sequence[_Row], rows_now: Sequence[_Row]) -> list[ChangedPage]:
-    contents_before, contents_now = _contents(rows_before), _contents(rows_now)
-    blocks = SequenceMatcher(None, contents_before, contents_now, autojunk=False).get_opcodes()
-    pairs = _page_pairs(rows_before, rows_now, blocks)
-    partners = {now: before for before, now in pairs.items() if before is not None and now is not None}
-    went = [row for kind, start, stop, _, _ in blocks if kind != "equal" for row in rows_before[start:stop]]
-    came = [row for kind, _, _, start, stop in blocks if kind != "equal" for row in rows_now[start:stop]]
-    moved = Counter(row.content for row in went) & Counter(row.content for row in came)
-    changes: dict[tuple[int | None, int | None], list[ChangedRow]] = {}
+def _changed_pages(pages_before: Mapping[int, list[_Row]], pages_now: Mapping[int, list[_Row]]) -> list[ChangedPage]:
+    went: list[tuple[_Pair, _Row]] = []
+    came: list[tuple[_Pair, _Row]] = []
+    pairs = _page_pairs(pages_before, pages_now)
+    for pair in pairs:
+        rows_before, rows_now = pages_before.get(pair[0] or 0, []), pages_now.get(pair[1] or 0, [])
+        for before, now in _differing(_contents(rows_before), _contents(rows_now)):
+            went += [(pair, row) for row in rows_before[before]]
+            came += [(pair, row) for row in rows_now[now]]
+    moved = Counter(row.content for _, row in went) & Counter(row.content for _, row in came)
+    changes: dict[_Pair, list[ChangedRow]] = {pair: [] for pair in pairs}
     remaining = moved.copy()
-    for row in went:
+    for pair, row in went:
         if remaining[row.content]:
             remaining[row.content] -= 1  # named where it stands now
         else:
-            changes.setdefault((row.page, pairs.get(row.page)), []).append(_changed(row, "went"))
-    for row in came:
+            changes[pair].append(_changed(row, "went"))
+    for pair, row in came:
         change: Literal["came", "moved"] = "moved" if moved[row.content] else "came"
         moved[row.content] -= change == "moved"
-        changes.setdefault((partners.get(row.page), row.page), []).append(_changed(row, change))
-    order = sorted(changes, key=lambda pages: (pages[1] or pages[0] or 0, pages[0] or 0))
-    return [ChangedPage(before=before, now=now, rows=changes[before, now]) for before, now in order]
+        changes[pair].append(_changed(row, change))
+    return [ChangedPage(before=before, now=now, rows=rows) for (before, now), rows in changes.items() if rows]
 
 
-def _page_pairs(
-    rows_before: Sequence[_Row], rows_now: Sequence[_Row], blocks: Sequence[tuple[str, int, int, int, int]]
-) -> dict[int, int | None]:
-    """Return the page now of each page before: the one with most of its rows, else the next one without a page before."""
-    shared: Counter[tuple[int, int]] = Counter()
-    for kind, start, stop, start_now, stop_now in blocks:
-        if kind == "equal":
-            rows = zip(rows_before[start:stop], rows_now[start_now:stop_now], strict=True)
-            shared.update((before.page, now.page) for before, now in rows)
-    pairs: dict[int, int | None] = {}
-    for (before, now), _ in shared.most_common():
-        if before not in pairs and now not in pairs.values():
-            pairs[before] = now
-    for kind, start, stop, start_now, stop_now in blocks:
-        if kind == "replace":
-            pages_before = [page for page in _pages(rows_before[start:stop]) if page not in pairs]
-            pages_now = [page for page in _pages(rows_now[start_now:stop_now]) if page not in pairs.values()]
-            pairs |= {before: now for before, now in zip_longest(pages_before, pages_now) if before is not None}
-    return pairs
+def _page_pairs(pages_before: Mapping[int, list[_Row]], pages_now: Mapping[int, list[_Row]]) -> list[_Pair]:
+    """Return each page that differs with the page now in its place: between equal pages, they are paired in order."""
+    contents_before, contents_now = ([_contents(rows) for rows in pages.values()] for pages in (pages_before, pages_now))
+    numbers_before, numbers_now = [*pages_before], [*pages_now]
+    return [
+        pair
+        for before, now in _differing(contents_before, contents_now)
+        for pair in zip_longest(numbers_before[before], numbers_now[now])
+    ]
 
 
-def _pages(rows: Sequence[_Row]) -> list[int]:
-    return list(dict.fromkeys(row.page for row in rows))
+def _contents(rows: Sequence[_Row]) -> tuple[tuple[str, str], ...]:
+    return tuple(row.content for row in rows)
+
+
+def _differing(before: Sequence[Hashable], now: Sequence[Hashable]) -> list[tuple[slice, slice]]:
+    """Return where two sequences differ."""
+    blocks = SequenceMatcher(None, before, now, autojunk=False).get_opcodes()
+    return [(slice(start, stop), slice(*of_now)) for kind, start, stop, *of_now in blocks if kind != "equal"]
 
 
 def _changed(row: _Row, change: Literal["came", "went", "moved"]) -> ChangedRow:

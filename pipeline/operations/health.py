@@ -1,12 +1,12 @@
-"""The health of every corpus, read from pointers, leases and manifests only."""
+"""The health of every corpus, read from pointers, leases and manifests only, and as measures for monitoring."""
 
 import contextlib
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from croniter import croniter
@@ -16,6 +16,7 @@ from backends.stores.checked_store import join
 from backends.stores.object_store import open_store
 from backends.stores.objects import attempt
 from pipeline.corpus.schedules import CorpusSchedule
+from pipeline.corpus.workspace import open_workspace
 from pipeline.records.notes import LastRefresh
 from pipeline.records.problems import problems_of, read_standing
 from pipeline.records.publication import readable_pointer
@@ -251,3 +252,47 @@ def _runs(schedule: CorpusSchedule) -> str:
     options = schedule.operations
     asset = f"when {options.after_asset} is updated" if options.after_asset else None
     return schedule.schedule or asset or ("when the source changes" if options.watch_s else "by hand")
+
+
+class Measure(NamedTuple):
+    """A gauge: its name, value and tags."""
+
+    name: str
+    value: float
+    tags: dict[str, str]
+
+
+def measures(health: CorpusHealth, now: datetime | None = None) -> Iterator[Measure]:
+    """Yield the gauges of a corpus: its counts, gate margins, spending, ages in seconds, and a gauge a state (0 or 1)."""
+    moment = now or datetime.now(UTC)
+    corpus = {"corpus": health.corpus}
+    for state in State:
+        yield Measure("inset.state", float(health.state is state), {**corpus, "state": state})
+    if health.counts is not None:
+        for name, value in health.counts.totals().items():
+            yield Measure(f"inset.{name}", value, corpus)
+    for gate in health.gates:
+        yield Measure("inset.gate_passed", float(gate.passed), {**corpus, "gate": gate.gate.replace(" ", "_")})
+        if gate.margin is not None:
+            yield Measure("inset.gate_margin", gate.margin, {**corpus, "gate": gate.gate.replace(" ", "_")})
+    for stage, seconds in health.seconds.items():
+        yield Measure("inset.stage_s", seconds, {**corpus, "stage": stage})
+    yield Measure("inset.undone", health.undone, corpus)
+    if health.spent is not None:
+        yield Measure("inset.money", health.spent.money, corpus)
+    for name, at in (("live_age_s", health.live_since), ("last_run_age_s", health.last_run)):
+        if at is not None:
+            yield Measure(f"inset.{name}", (moment - at).total_seconds(), corpus)
+
+
+def engine_answers(health: CorpusHealth) -> bool | None:
+    """Return whether the search engine of a corpus answers; None where the corpus can't be opened."""
+    try:
+        workspace = open_workspace(health.file)
+    except InsetError:
+        return None
+    try:
+        workspace.reach_engine()
+    except InsetError:
+        return False
+    return True

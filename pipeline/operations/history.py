@@ -6,17 +6,15 @@ from functools import lru_cache
 
 from backends.stores.objects import read_model, unless_damaged
 from pipeline.corpus.corpora import load_corpus
-from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.corpus.workspace import open_workspace
 from pipeline.operations.health import GateMargin, margin_of
 from pipeline.records.descriptions import read_spent
 from pipeline.records.differences import compare_versions
-from pipeline.records.manifests import named_manifest, readable_manifest, state_and_manifest
+from pipeline.records.manifests import named_manifest, state_and_manifest
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import readable_pointer
 from schemas.base import Frozen
 from schemas.errors import UserError
-from schemas.gates import OF_ROWS
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.reports import VersionDiff, VersionRow
@@ -71,37 +69,6 @@ def _entry(store: ObjectStore, version: str, pointer: Pointer | None) -> Version
     return entry.model_copy(update={"money": money if notes is not None else None})
 
 
-class Expectation(Frozen):
-    """An expectation on the rows of a version; ``broken`` and ``allowed`` are None where it is not about single rows.
-
-    Attributes:
-        broken: Rows that break it.
-        allowed: Share of rows that may.
-    """
-
-    rule: str
-    passed: bool
-    broken: int | None
-    allowed: float | None
-    message: str
-
-
-class Quality(Frozen):
-    """How ``check`` judged a version.
-
-    Attributes:
-        expectations: Those on rows, broken ones first.
-        invariants: Other verdicts without a bound, such as laws of conservation, broken ones first.
-        docs: Address of the Data Docs in the store; None where there are none.
-    """
-
-    version: str
-    rows: int
-    expectations: list[Expectation]
-    invariants: list[GateMargin]
-    docs: str | None
-
-
 class Spending(Frozen):
     """What all runs of a corpus spent on models, published or not.
 
@@ -125,39 +92,6 @@ def spending(file: str, store: ObjectStore) -> Spending:
     with contextlib.suppress(UserError):
         limit = load_corpus(file).budget.corpus.money
     return Spending(spent=read_spent(store), limit=limit)
-
-
-def quality(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Quality:
-    """Return how ``check`` judged a finished version.
-
-    Raises:
-        UserError: There is no such version, or it isn't finished.
-    """
-    manifest = readable_manifest(store, version)
-    if manifest is None:
-        raise UserError(f"corpus {schedule.name}: {version} isn't finished, or can't be read")
-    (entry,) = history(store, [version])
-    rows = manifest.counts.rows
-    expectations = [
-        Expectation(
-            rule=gate.gate.removeprefix(OF_ROWS),
-            passed=gate.passed,
-            broken=None if gate.value is None else round(gate.value * rows),
-            allowed=gate.bound,
-            message=gate.message,
-        )
-        for gate in entry.gates
-        if gate.gate.startswith(OF_ROWS)
-    ]
-    invariants = [gate for gate in entry.gates if gate.margin is None and not gate.gate.startswith(OF_ROWS)]
-    docs = version_file(version, "quality/index.html")
-    return Quality(
-        version=version,
-        rows=rows,
-        expectations=sorted(expectations, key=lambda expectation: (expectation.passed, -(expectation.broken or 0))),
-        invariants=sorted(invariants, key=lambda gate: gate.passed),
-        docs=f"{store.root}/{docs}" if store.exists(docs) else None,
-    )
 
 
 def changes(file: str, store: ObjectStore, base: str, version: str) -> VersionDiff:

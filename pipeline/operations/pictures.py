@@ -2,10 +2,8 @@
 
 import functools
 import io
-from collections.abc import Hashable
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +16,6 @@ from schemas.errors import NotFoundError, UserError
 from schemas.ids import document_file, figure_file
 from schemas.ports import ObjectStore
 from workers.draw_pages import Drawing, PageDrawer
-
-THUMBNAIL = 240
-"""Longer side of a thumbnail, in pixels."""
-_THUMBNAILS = 1_000  # some 8 kB each
 
 
 def figure_picture(store: ObjectStore, figure_id: str, side: int) -> bytes:
@@ -43,16 +37,6 @@ def figure_picture(store: ObjectStore, figure_id: str, side: int) -> bytes:
     webp = io.BytesIO()
     fit(stored, side).save(webp, "WEBP", quality=80, method=0)
     return webp.getvalue()
-
-
-def thumbnail(store: ObjectStore, figure_id: str) -> bytes:
-    """Return a stored figure as ``figure_picture`` does, in the size of a thumbnail; the last ones are cached."""
-    return _thumbnail(cast(Hashable, store), figure_id)
-
-
-@functools.lru_cache(maxsize=_THUMBNAILS)
-def _thumbnail(store: ObjectStore, figure_id: str) -> bytes:
-    return figure_picture(store, figure_id, THUMBNAIL)
 
 
 def page_picture(file: str, doc_id: str, page: int, *, dpi: int) -> "Future[bytes]":

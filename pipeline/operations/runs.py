@@ -105,7 +105,8 @@ class RunReport(Frozen):
         parent: The version that was live when it was planned.
         plan: What was planned; None where the plan is gone.
         slowest: The documents whose parse took longest, the slowest first.
-        gates: The verdicts that have a bound, and those that refuse, these first.
+        gates: All verdicts: those that refuse, then those with a bound, the tightest first, then invariants.
+        docs: Address of the Data Docs in the store; None where there are none.
         questions: What changed for golden questions; None without a parent to compare with.
         note: The release note, as Markdown; "" where there is none yet.
         experiments: The experiments that ran on the version, whose reports are stored with it, each with what changed since an
@@ -121,6 +122,7 @@ class RunReport(Frozen):
     captioners: list[CaptionerCost]
     slowest: list[SlowDocument]
     gates: list[GateMargin]
+    docs: str | None
     questions: ChangedRanks | None
     note: str
     experiments: dict[str, Compared | None] = Field({})
@@ -172,10 +174,8 @@ def run_report(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Ru
         raise UserError(f"corpus {schedule.name}: there is no version {version}, or it can't be read")
     (entry,) = history(store, [version])
     # A finished version has the sums of shards in its manifest, so that their notes needn't be read.
-    notes = read_notes(store, version, ON_A_VERSION if manifest else (*ON_A_VERSION, Stage.TAG))
-    if manifest is not None and Stage.TAG in manifest.timings_s:
-        notes[Stage.TAG] = StageNote(seconds=manifest.timings_s[Stage.TAG], counts=manifest.work)
-    judged = _golden_report(store, version)
+    notes = read_notes(store, version, ON_A_VERSION)
+    judged, docs = _golden_report(store, version), version_file(version, "quality/index.html")
     parse, shards = _parse_note(store, version, manifest, plan)
     if parse is not None:
         notes = {Stage.PARSE: parse, **notes}
@@ -195,7 +195,8 @@ def run_report(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Ru
             for name in dict.fromkeys((*expected, *spent))
         ],
         slowest=manifest.slowest if manifest else parse.slowest if parse else [],
-        gates=_gates(entry),
+        gates=sorted(entry.gates, key=lambda gate: (gate.passed, gate.margin is None, gate.margin or 0.0)),
+        docs=f"{store.root}/{docs}" if store.exists(docs) else None,
         questions=_changed_ranks(schedule, store, version_source.parent, judged),
         note=(unless_damaged(lambda: store.get(version_file(version, "release_note.md"))) or b"").decode(),
         experiments={
@@ -258,8 +259,6 @@ def _stages(
     for stage in (stage for stage in Stage if stage not in (Stage.PLAN, Stage.PUBLISH)):
         note = notes.get(stage)
         seconds = note.seconds if note else (manifest.timings_s.get(stage) if manifest else None)
-        if stage is Stage.TAG and seconds is None:
-            continue  # no copies are wanted
         counts = note.counts if note else {}
         items = list(_work_items(stage, counts, plan, manifest, judged)) if seconds is not None else []
         cost = sum(note.spent.values(), Spent()) if note and note.spent else None
@@ -295,8 +294,6 @@ def _work_items(
                     yield WorkItem(what=_ENRICHED.get(name, name.replace("_", " ")), done=count, reused=reused)
         case Stage.ASSEMBLE:
             yield WorkItem(what="rows written", done=counts.get("rows", totals.rows))
-        case Stage.TAG:
-            yield WorkItem(what="tagged copies written", done=counts.get("copies_tagged", 0))
         case Stage.CHECK if manifest is not None:
             yield WorkItem(what="rows checked", done=totals.rows)
         case Stage.BUILD:
@@ -306,11 +303,6 @@ def _work_items(
             )
         case Stage.EVALUATE if judged is not None:
             yield WorkItem(what="golden questions asked", done=judged.questions)
-
-
-def _gates(entry: VersionEntry) -> list[GateMargin]:
-    shown_gates = [gate for gate in entry.gates if gate.margin is not None or not gate.passed]
-    return sorted(shown_gates, key=lambda gate: (gate.passed, gate.margin if gate.margin is not None else -1.0))
 
 
 def _changed_ranks(

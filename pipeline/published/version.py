@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from backends.engines.analyser import query_terms, spans
-from pipeline.corpus.earlier_keys import stored_embedding_models
-from pipeline.corpus.models import Embedders, QueryModels, Record
+from pipeline.corpus.models import Embedders, QueryModels, Record, stored_embedding_models
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.contents import Contents
 from pipeline.published.own_fields import NO_FIELDS, OwnFields
@@ -465,7 +464,6 @@ def open_version(workspace: Workspace, version: str, settings: Callable[[], Corp
         counts = manifest.counts
         has_pages = counts.rows_by_modality.get(Modality.PAGE, 0) > 0
         spaces, tags = manifest.spaces, TagOptions.model_validate(manifest.parameters.get("tags", {}))
-        embeddings = stored_embedding_models(manifest.parameters)
         fields = _OWN_FIELDS.validate_python(manifest.parameters.get("fields", {}))
         supersedes = _SUPERSEDES.validate_python(manifest.parameters.get("supersedes"))
     try:
@@ -482,6 +480,8 @@ def open_version(workspace: Workspace, version: str, settings: Callable[[], Corp
             pages[row.doc_id] = row.pages
             sources.setdefault(row.doc_id, []).append(row.source)
     read_parts(workspace.store, version)  # raises for a version of release 0.2.0
+    if manifest is not None:
+        embeddings = stored_embedding_models(manifest.parameters)
     check_index_files(workspace, version, digests=True)
     return OpenVersion(
         workspace=workspace,

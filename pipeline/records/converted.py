@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from backends.conversion import office, printing
 from backends.stores.objects import read_names, unless_damaged
@@ -48,18 +48,17 @@ def converted_otherwise(store: ObjectStore, version: str, ledger: Iterable[Ledge
     return otherwise
 
 
-def wait_no_longer(ledger: Iterable[LedgerRow]) -> frozenset[str]:
+def wait_no_longer(ledger: Sequence[LedgerRow]) -> frozenset[str]:
     """Return the documents in quarantine for want of a converter that is installed now."""
-    waiting = {
-        code: {row.doc_id for row in ledger if row.code == code}
-        for code in (FailureCode.NEEDS_LIBREOFFICE, FailureCode.NEEDS_PANGO)
-    }
-    has_libreoffice = office.program() is not None
-    has_pango = bool(waiting[FailureCode.NEEDS_PANGO]) and printing.is_installed()
-    return frozenset(
-        (waiting[FailureCode.NEEDS_LIBREOFFICE] if has_libreoffice else set())
-        | (waiting[FailureCode.NEEDS_PANGO] if has_pango else set())
-    )
+    codes = {row.code for row in ledger}
+    installed = {code for code, is_there in _CONVERTERS.items() if code in codes and is_there()}
+    return frozenset(row.doc_id for row in ledger if row.code in installed)
+
+
+_CONVERTERS: Mapping[FailureCode, Callable[[], object]] = {
+    FailureCode.NEEDS_LIBREOFFICE: office.program,
+    FailureCode.NEEDS_PANGO: printing.is_installed,
+}
 
 
 def conversion_advice(corpus: str, files: Sequence[SourceFile], otherwise: Mapping[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ from pipeline.records.manifests import named_manifest, readable_manifest
 from pipeline.records.publication import resolve_version
 from pipeline.records.row_parts import read_documents, read_parts, rows_of_documents, tagged_figures
 from schemas.base import Frozen
-from schemas.evidence import EVIDENCE, rows_before
+from schemas.evidence import EVIDENCE
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.reports import VersionDiff
@@ -151,8 +151,7 @@ def _facts(
     report: ModeReport | None = None
     with contextlib.suppress(FileNotFoundError):
         report = read_model(store, version_file(manifest.version, f"evaluation/{JUDGED}.json"), ModeReport)
-    fates = read_fates(store, manifest.version)
-    for table in _figures(store, manifest.version, fates, doc_ids):
+    for table in _figures(store, manifest.version, doc_ids):
         if doc_ids is None or other_version is None:
             figures.add(table)
             continue
@@ -161,34 +160,22 @@ def _facts(
         figures.add(table.filter(pc.invert(pc.is_in(names, elsewhere))))
     return VersionFacts(
         manifest=manifest,
-        sources=source_fates(fates),
+        sources=source_fates(read_fates(store, manifest.version)),
         metrics=report.model_dump(include=_METRICS) if report else {},
         found={score.id: score.page_rank is not None for score in report.scores} if report else {},
     )
 
 
-def _figures(store: ObjectStore, version: str, fates: pa.Table, doc_ids: Sequence[str] | None) -> Iterator[pa.Table]:
+def _figures(store: ObjectStore, version: str, doc_ids: Sequence[str] | None) -> Iterator[pa.Table]:
     """Yield the tagged figures of a version, or of some documents, as ``TAGGED_FIGURE`` rows, in reading order."""
-    sources_by_document = (
-        fates.select(["doc_id", "source"]).sort_by([("doc_id", "ascending"), ("source", "ascending")]).combine_chunks()
-    )
+    first_sources: dict[str, str] = {}
+    for fate in source_fates(read_fates(store, version)):
+        first_sources.setdefault(fate.doc_id, fate.source)
     parts = placement_parts(store, version)
     if doc_ids is not None:
-        placements = [rows.placements for _, rows in rows_of_documents(store, version, set(doc_ids))]
-        parts = iter([pa.concat_tables(placements)] if placements else [])
+        parts = (rows.placements for _, rows in rows_of_documents(store, version, set(doc_ids)))
     for part in parts:
-        if not part.num_rows:
-            continue
         rows = part.filter(pc.is_valid(part.column("tag")))
-        of_rows = rows.column("doc_id")
-        # Both are sorted by document, so each part needs one slice of the sources.
-        first, last = (rows_before(sources_by_document, str(part.column("doc_id")[row].as_py())) for row in (0, -1))
-        part_sources = sources_by_document.slice(first, last - first + 1)
-        first_sources = part_sources.column("source").take(
-            pc.index_in(of_rows, part_sources.column("doc_id").combine_chunks())
-        )
-        yield (
-            rows.append_column("source", pc.coalesce(first_sources, of_rows))
-            .select(TAGGED_FIGURE.names)
-            .cast(TAGGED_FIGURE)
-        )
+        sources = [first_sources.get(doc_id, doc_id) for doc_id in map(str, rows.column("doc_id").to_pylist())]
+        columns = rows.append_column("source", pa.array(sources, pa.string()))
+        yield columns.select(TAGGED_FIGURE.names).cast(TAGGED_FIGURE)

@@ -1,10 +1,7 @@
-"""Estimate of the calls that a refresh would make to models that cost money, and of its GPU minutes."""
+"""Estimate of the calls that a refresh would make to models that cost money."""
 
-import json
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping
-from importlib.resources import files
 
 from backends.stores.document_files import structured_file
 from pipeline.corpus.prompts import CaptionerInUse
@@ -21,9 +18,9 @@ from pipeline.records.descriptions import (
 )
 from ray_jobs.embed import BATCHES_A_CALL
 from schemas.base import batched
-from schemas.models import FLOAT32, PRECISION, Description, Subject
+from schemas.models import Description, Subject
 from schemas.parquet import rows_of
-from schemas.versions import ExpectedCalls, GpuWork, Manifest, PlannedDocument, Spent
+from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spaces import RowText, Space
 from tasks.enriching.spending import TOKEN_CHARACTERS, Budget, maximum_cost, maximum_embedding_cost, spent_on
 
@@ -32,8 +29,6 @@ PER_MEBIBYTE: dict[Subject, float] = {"figure": 12.0, "page": 28.0, "text": 100.
 
 Measured on 4,488 figures in 380 MiB of four corpora, and 2,707 pages in 98 MiB of one with 3.6 rows of text or tables a page.
 """
-
-_PRECISIONS = {FLOAT32, "bfloat16"}
 
 DOCUMENTS_AT_ONCE = 64
 """Documents that are looked up together."""
@@ -190,51 +185,3 @@ def _cost_of_call(captioner: CaptionerInUse, cache: RecordCache) -> Spent:
     if not stored:
         return maximum_cost(captioner.options, captioner.prompt.body, captioner.subject, captioner.prompt.examples)
     return spent_on(stored).times(1 / len(stored))
-
-
-def expected_gpu_work(
-    workspace: Workspace,
-    calls: Mapping[str, ExpectedCalls],
-    changed: Collection[PlannedDocument],
-    documents: Collection[PlannedDocument],
-    live: Manifest | None,
-) -> dict[str, GpuWork]:
-    """Return the work of models to which the corpus file gives GPUs, by captioner, and as ``vectors image`` by space.
-
-    ``calls`` are those of captioners; ``documents`` are all of the refresh, ``changed`` those whose rows are made. A model
-    that ``auto`` may put on a GPU isn't counted. Minutes come from the throughput that ``bench.gpu`` measured
-    (``gpu_time.json``).
-    """
-    work_by_label: dict[str, GpuWork] = {}
-    for label, captioner in workspace.captioners.items():
-        options, expected = captioner.options, calls.get(label)
-        uses_gpu = options.gpu_share not in ("auto", 0)
-        if expected is not None and expected.items and not options.kind.is_at_endpoint and uses_gpu:
-            work_by_label[label] = _work(options.model, expected.items, f"{expected.subject}s")
-    embedders = workspace.corpus.embedding_models
-    for vectors in open_vectors(workspace.store, workspace.spaces):
-        space, model = vectors.space, vectors.space.model(embedders)
-        gpus = space.entry(embedders).gpu_share
-        if model is None or space.endpoint(embedders) is not None or gpus == "auto" or not gpus:
-            continue
-        if rows := expected_rows(vectors, changed, documents, live):
-            precision = str(model.setting(PRECISION) or FLOAT32)
-            subjects = "pictures" if space.sees else "texts"
-            work_by_label[vectors_of(space)] = _work(model.name, rows, subjects, precision)
-    return work_by_label
-
-
-def _work(model: str, items: int, subjects: str, precision: str | None = None) -> GpuWork:
-    """Return the work of a model; minutes are None if no model of its family, size and precision was measured."""
-    table = json.loads(files("pipeline.records").joinpath("gpu_time.json").read_text(encoding="utf-8"))
-    rates = [row["per_s"] for row in table["measured"] if _is_same(row["model"], model, precision)]
-    minutes = items / max(rates) / 60 if rates else None
-    return GpuWork(model=model, items=items, subjects=subjects, minutes=minutes, chip=table["chip"], date=table["date"])
-
-
-def _is_same(measured: str, model: str, precision: str | None) -> bool:
-    """Return whether a row of the table, such as ``ViT-L-14, bfloat16``, is of the model of this name."""
-    name, _, how = measured.partition(", ")
-    # Names of one model differ in separators and letter case, such as ``ViT-L-14`` and ``vit_l_14``.
-    letters_of_name, letters = (re.sub(r"[-_/ ]", "", text).lower() for text in (name, model))
-    return letters_of_name in letters and (how not in _PRECISIONS or how == precision)

@@ -1,9 +1,8 @@
 """Versions as they were finished: manifest, verdicts, override and rejection, and the list of their files."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from backends.stores.objects import is_remote, read_model, read_table, unless_damaged
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
@@ -117,14 +116,9 @@ def rejection_in_words(rejection: Override) -> str:
 
 def refusals_in(store: ObjectStore, manifest: Manifest) -> list[str]:
     """Return the failed gates with their messages, and the rejection by a person; [] if nothing refuses the version."""
-    rejection = rejection_of(store, manifest.version)
-    return [*refusals_of(manifest), *([rejection] if rejection else [])]
-
-
-def rejection_of(store: ObjectStore, version: str) -> str | None:
-    """Return who rejected a version, when and why, in words; None if nobody did."""
-    name = rejection_name(version)
-    return rejection_in_words(read_model(store, name, Override)) if store.exists(name) else None
+    name = rejection_name(manifest.version)
+    rejections = [rejection_in_words(read_model(store, name, Override))] if store.exists(name) else []
+    return [*refusals_of(manifest), *rejections]
 
 
 def state_of(store: ObjectStore, version: str, live: Pointer | None) -> VersionRow:
@@ -132,11 +126,18 @@ def state_of(store: ObjectStore, version: str, live: Pointer | None) -> VersionR
     return state_and_manifest(store, version, live)[0]
 
 
-def state_and_manifest(store: ObjectStore, version: str, live: Pointer | None) -> tuple[VersionRow, Manifest | None]:
-    """Return the state of a version, and its manifest; None of one that is unfinished or damaged."""
+def state_and_manifest(
+    store: ObjectStore, version: str, live: Pointer | None, bounds: Bounds | None = None
+) -> tuple[VersionRow, Manifest | None]:
+    """Return the state of a version, and its manifest; None of one that is unfinished or damaged.
+
+    With ``bounds``, gates are judged again by these.
+    """
     created = version_time(version)
     try:
         manifest = read_manifest(store, version)
+        if manifest is not None and bounds is not None:
+            manifest = manifest.model_copy(update={"gates": judge_gates_again(store, version, bounds)})
         refusals = refusals_in(store, manifest) if manifest else []
         override = read_override(store, version) if refusals else None
     except DamagedError as error:
@@ -237,65 +238,24 @@ def changed(store: ObjectStore, version: str) -> Iterator[DamagedError]:
             yield error
 
 
-def check_index_files(workspace: Workspace, version: str, *, digests: bool = False, skip: Container[str] = ()) -> None:
-    """Raise ``DamagedError`` if files of a version's embedded index are missing, cut or changed, but those of ``skip``.
+def check_index_files(workspace: Workspace, version: str, *, digests: bool = False) -> None:
+    """Raise ``DamagedError`` if files of a version's embedded index are missing, cut or changed: the engine doesn't check them.
 
-    The engine doesn't check them. With ``digests``, files on this machine are read too.
+    With ``digests``, files on this machine are read too. A version that is evaluated has no inventory yet, and passes.
     """
-    store = workspace.store
-    items = [item for item in _index_files(store, version) if item.name not in skip]
-    sizes = store.sizes(version_file(version, INDEX_FOLDER)) if items else {}
+    store, folder = workspace.store, version_file(version, INDEX_FOLDER)
+    try:
+        items = [item for item in read_inventory(store, version) if item.name.startswith(f"{folder}/")]
+    except MissingError:
+        return
+    sizes = store.sizes(folder) if items else {}
     for item in items:
         intact = sizes.get(item.name) == item.bytes
-        if intact and digests and "://" not in store.root:
+        if intact and digests and not is_remote(store):
             intact = store.digest(item.name) == item.sha256
         if not intact:
-            raise _index_damaged(workspace, version, item)
-
-
-def linked_index_files(store: ObjectStore, version: str, parent: str) -> dict[str, Item]:
-    """Return the files of a version's index that are hard links to its parent's, each as the parent's inventory lists it."""
-    if is_remote(store):
-        return {}
-    root = Path(store.root)
-    names_by_path = {_path_in_table(name): name for name in store.names(version_file(version, INDEX_FOLDER))}
-    # The engine may have written a file of the same path itself, so only hard links count.
-    linked_names = {
-        name: names_by_path[path]
-        for name in store.names(version_file(parent, INDEX_FOLDER))
-        if (path := _path_in_table(name)) in names_by_path and (root / names_by_path[path]).samefile(root / name)
-    }
-    # Without links, a damaged inventory of the parent doesn't matter.
-    items = _index_files(store, parent) if linked_names else ()
-    return {linked_names[item.name]: item for item in items if item.name in linked_names}
-
-
-def check_linked_index_files(workspace: Workspace, version: str, parent: str) -> None:
-    """Raise ``DamagedError`` if a version's index has hard links to files that differ from its parent's inventory."""
-    store = workspace.store
-    digests_by_name = {item.name: item.sha256 for item in read_inventory(store, version)}
-    for name, item in linked_index_files(store, version, parent).items():
-        if digests_by_name[name] != item.sha256:
-            raise _index_damaged(workspace, parent, item)
-
-
-def _index_files(store: ObjectStore, version: str) -> list[Item]:
-    """Return the index files in a version's inventory; none while it is evaluated, before it has one."""
-    try:
-        inventory = read_inventory(store, version)
-    except MissingError:
-        return []
-    return [item for item in inventory if item.name.startswith(f"{version_file(version, INDEX_FOLDER)}/")]
-
-
-def _path_in_table(name: str) -> str:
-    """Return a file's path below the engine's table, whose name contains the version."""
-    return name.split(f"/{INDEX_FOLDER}/", 1)[1].partition("/")[2]
-
-
-def _index_damaged(workspace: Workspace, version: str, item: Item) -> DamagedError:
-    return DamagedError(
-        f"the index of {version} is damaged: {workspace.store.root}/{item.name} isn't what was built; "
-        f"to build it again: inset refresh {workspace.corpus.name}",
-        item.name,
-    )
+            raise DamagedError(
+                f"the index of {version} is damaged: {store.root}/{item.name} isn't what was built; "
+                f"to build it again: inset refresh {workspace.corpus.name}",
+                item.name,
+            )

@@ -81,7 +81,7 @@ def read_plan(store: ObjectStore, version: str) -> Plan:
 
 
 def write_note(store: ObjectStore, version: str, stage: Stage, note: StageNote, *, shard: int | None = None) -> StageNote:
-    """Write the note of a stage; ``parse`` and ``tag`` have one a shard (``parse-0003``)."""
+    """Write the note of a stage; ``parse`` has one a shard (``parse-0003``)."""
     name = stage if shard is None else f"{stage}-{shard:04}"
     store.replace(version_file(version, f"stages/{name}.json"), note.model_dump_json().encode())
     return note
@@ -132,6 +132,10 @@ _NAME = "last_refresh.json"
 RefreshState = Literal["started", "retrying", "waiting", "failed", "rejected", "published", "unchanged", "held", "refused"]
 
 
+ENDED_WELL: frozenset[RefreshState] = frozenset({"published", "unchanged", "held"})
+"""States of refreshes that neither failed nor were refused."""
+
+
 class LastRefresh(Frozen):
     """The last refresh, which came into its ``state`` ``at`` a time, and built or found ``version``.
 
@@ -170,14 +174,29 @@ def note_refresh(
     *,
     task: str = "",
     until: datetime | None = None,
+    version: str | None = None,
+    listing: str | None = None,
 ) -> None:
-    """Record how a refresh goes on; the listing is kept. One that has published, or found nothing to publish, can only fail."""
+    """Record how a refresh goes on, and the ``version`` that it builds or has found; a ``listing`` is kept till the next one.
+
+    One that has published, or found nothing to publish, can only fail, unless a version is named.
+    """
     before = read_last_refresh(store) or LastRefresh(
         run_id=run_id, at=datetime.now(UTC), state=state, version="", listing=""
     )
-    if before.run_id == run_id and before.state in ("published", "unchanged") and state != "failed":
+    if version is None and before.run_id == run_id and before.state in ("published", "unchanged") and state != "failed":
         return
     # Another machine's clock may be ahead, and what is noted later counts.
     at = max(datetime.now(UTC), before.at)
-    changed = {"run_id": run_id, "at": at, "state": state, "message": message, "task": task, "until": until}
+    changed: dict[str, object] = {
+        "run_id": run_id,
+        "at": at,
+        "state": state,
+        "message": message,
+        "task": task,
+        "until": until,
+    }
+    changed |= {"version": version} if version is not None else {}
+    changed |= {"listing": listing} if listing is not None else {}
+    changed |= {"succeeded": at} if state in ENDED_WELL else {}
     write_last_refresh(store, before.model_copy(update=changed))

@@ -2,8 +2,7 @@
 
 import json
 import tempfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from backends.stores.objects import read_names
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.converted import pdf_of, read_converted
 from pipeline.records.evidence import placement_parts
-from pipeline.records.notes import read_notes
 from schemas.base import batched
 from schemas.corpus import ParseOptions
 from schemas.errors import Failure, UserError
@@ -24,68 +22,37 @@ from schemas.geometry import BBox
 from schemas.ids import sha256, version_file
 from schemas.ports import ObjectStore
 from schemas.reports import InspectedDocument
-from schemas.stages import Stage
-from workers.tag_shard import TagJob, TagOutcome, tag_documents
+from workers.tag_shard import TagJob, tag_documents
 
 _JOBS_AT_ONCE = 1_000
 """Documents whose tags are held in memory."""
 
 
-def shard_of(doc_id: str, shards: int) -> int:
-    """Return the shard of a document, which depends on its id alone."""
-    return zlib.crc32(doc_id.encode()) % shards
-
-
-def missing_copies(store: ObjectStore, version: str, sources: Mapping[str, str]) -> Iterator[TagJob]:
-    """Yield what is to be written for an assembled version: the copies that aren't stored yet, by document id."""
-    stored = set(store.names("tagged"))
-    return (job for job in _jobs(store, version, sources) if job.name not in stored)
-
-
-def write_copies(workspace: Workspace, jobs: Iterable[TagJob], run_id: str) -> Iterator[TagOutcome]:
-    """Write copies, and yield each outcome. Stored copies are reused."""
-    passwords = workspace.passwords()
-    for batch in batched(jobs, _JOBS_AT_ONCE):
-        yield from tag_documents(
-            batch, store_address=workspace.store.root, limits=workspace.corpus.parse, passwords=passwords, run_id=run_id
-        )
-
-
 def list_copies(workspace: Workspace, version: str, sources: Mapping[str, str], run_id: str) -> list[Failure]:
-    """Write ``tagged.json``, the copies of a version, and make those that no shard was asked for.
+    """Make the copies of a version that aren't stored yet, and write ``tagged.json``, which names all.
 
-    Returns the failures, those of the shards included; their documents are indexed all the same.
+    Returns the failures; their documents are indexed all the same.
     """
-    store = workspace.store
-    failed = {
-        failure.doc_id: failure
-        for note in read_notes(store, version, [Stage.TAG]).values()
-        for failure in note.failures
-        if failure.doc_id in sources
-    }
+    store, passwords = workspace.store, workspace.passwords()
     # A document without tags is its own copy.
     converted = read_converted(store, version)
     copy_by_document = {doc_id: pdf_of(doc_id, converted) for doc_id in sources}
     failures: list[Failure] = []
     stored = set(store.names("tagged"))
 
-    def todo() -> Iterator[TagJob]:
+    def missing() -> Iterator[TagJob]:
         for job in _jobs(store, version, sources):
-            if job.name in stored:
-                copy_by_document[job.doc_id] = job.name
-            # A shard of this run failed at it, so it isn't tried again here.
-            elif job.doc_id in failed:
-                failures.append(failed[job.doc_id])
-            else:
+            copy_by_document[job.doc_id] = job.name
+            if job.name not in stored:
                 yield job
 
-    for outcome in write_copies(workspace, todo(), run_id):
-        if outcome.failure is None:
-            copy_by_document[outcome.job.doc_id] = outcome.job.name
-        else:
-            failures.append(outcome.failure)
-    for failure in failures:
-        del copy_by_document[failure.doc_id or ""]
+    for jobs in batched(missing(), _JOBS_AT_ONCE):
+        for outcome in tag_documents(
+            jobs, store_address=store.root, limits=workspace.corpus.parse, passwords=passwords, run_id=run_id
+        ):
+            if outcome.failure is not None:
+                failures.append(outcome.failure)
+                del copy_by_document[outcome.job.doc_id]
     store.replace(version_file(version, "tagged.json"), json.dumps(copy_by_document, sort_keys=True).encode())
     return sorted(failures, key=lambda failure: failure.source)
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from backends.stores.objects import attempt
 from pipeline.corpus.workspace import Workspace
@@ -12,7 +12,6 @@ from pipeline.records.differences import Difference, difference
 from pipeline.records.evidence import evidence_parts, evidence_sample
 from pipeline.records.manifests import (
     check_index_files,
-    linked_index_files,
     manifest_name,
     missing_or_cut,
     read_manifest,
@@ -124,8 +123,7 @@ def _derive_from_parent(
 ) -> int | None:
     """Derive a version's collection from its parent's and return the rows written; None where it has to be filled.
 
-    A damaged file of the parent's would damage the derived collection too, so the files that the engine rewrote are checked
-    here. Linked files are checked when the version is published.
+    A damaged file of the parent's would damage the derived collection too.
     """
     index, parent = workspace.index(version), workspace.index(changes.earlier)
     try:
@@ -134,14 +132,11 @@ def _derive_from_parent(
     except InsetError:
         # A damaged file of the parent may make the engine fail with any error; if all are intact, the error has another
         # cause.
-        if _is_intact(workspace, changes.earlier, skip=()):
+        if _is_intact(workspace, changes.earlier):
             raise
         return None
-    if row_count is None:
-        return None
-    shared = {item.name for item in linked_index_files(workspace.store, version, changes.earlier).values()}
-    return row_count if _is_intact(workspace, changes.earlier, skip=shared) else None
+    return row_count if row_count is not None and _is_intact(workspace, changes.earlier) else None
 
 
-def _is_intact(workspace: Workspace, version: str, *, skip: Collection[str]) -> bool:
-    return attempt(lambda: check_index_files(workspace, version, digests=True, skip=skip))[1] is None
+def _is_intact(workspace: Workspace, version: str) -> bool:
+    return attempt(lambda: check_index_files(workspace, version, digests=True))[1] is None

@@ -94,11 +94,10 @@ from tasks.versions.row_rules import (
 
 @dataclass(frozen=True)
 class _Findings:
-    """Gates of a version, broken laws by document, documents whose figures are verified, and the number of ``long`` texts."""
+    """Gates of a version, broken laws by document, and the number of ``long`` texts."""
 
     gates: list[GateResult]
     broken: dict[str, str]
-    verified: Set[str]
     long: int
 
 
@@ -113,22 +112,20 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
     store = workspace.store
     rebuild: set[str] = set()
     broken: dict[str, str] = {}
-    verified: Set[str] | None = None
     while True:
         plan, ledger = read_plan(store, version), read_ledger(store, version)
-        inherited = inherit(workspace, plan)
-        verified = inherited.documents if verified is None else verified
-        inherited = inherited.without({row.doc_id for row in ledger if row.status is Status.QUARANTINED} | rebuild)
+        inherited = inherit(workspace, plan).without(
+            {row.doc_id for row in ledger if row.status is Status.QUARANTINED} | rebuild
+        )
         with tempfile.TemporaryDirectory(prefix="inset-") as folder, TemporaryTables() as tables:
             docs = Path(folder)
-            findings = _run_checks(workspace, plan, ledger, inherited, verified, tables, docs, report)
+            findings = _run_checks(workspace, plan, ledger, inherited, tables, docs, report)
             if not findings.broken:
                 _keep_docs(store, version, docs)
                 break
         # Each round adds a document to ``rebuild`` or ``broken`` that wasn't in it before, so the loop ends.
         rebuild |= findings.broken.keys() & inherited.documents
         broken |= {doc_id: laws for doc_id, laws in findings.broken.items() if doc_id not in inherited.documents}
-        verified = findings.verified - rebuild
         assemble(workspace, version, report, rebuild=rebuild, broken=broken)
     if workspace.corpus.tags.pdf:
         source_by_document = {doc_id: first for doc_id, (first, *_) in indexed_sources(ledger).items()}
@@ -150,7 +147,6 @@ def _run_checks(
     plan: Plan,
     ledger: Sequence[LedgerRow],
     inherited: Inherited,
-    verified: Set[str],
     tables: TemporaryTables,
     docs: Path,
     report: Report,
@@ -158,7 +154,7 @@ def _run_checks(
     """Check a version's rows, some documents at a time; ``tables`` hold what is compared across all of them."""
     store, corpus, version = workspace.store, workspace.corpus, plan.version
     report("check", 0, 3)
-    data = _VersionData(workspace, version, ledger, inherited, verified, tables)
+    data = _VersionData(workspace, version, ledger, inherited, tables)
     with ordered_pool(CheckActor, (workspace, version), corpus.ray, documents=len(data.to_examine())) as run:
         data.examine(run)
         report("check", 1, 3)
@@ -176,9 +172,7 @@ def _run_checks(
         *(gate.judge_counts(counts, parent_counts, corpus.gates, compare, corpus.name) for gate in COUNTED),
     ]
     report("check", 3, 3)
-    # Only a round without a fault verifies the figures of all documents; after any other the next one compares them again.
-    verified_documents = data.indexed.keys() if pixels.gate.passed else verified
-    return _Findings(gates, descriptions_by_document(laws, data.indexed), verified_documents, data.long)
+    return _Findings(gates, descriptions_by_document(laws, data.indexed), data.long)
 
 
 _LONG = "long_texts"
@@ -187,10 +181,9 @@ _LONG = "long_texts"
 
 @dataclass(frozen=True)
 class _ToExamine:
-    """A document: whether its rows were made for this version, and whether its figures were verified."""
+    """A document: whether its rows were made for this version."""
 
     is_new: bool
-    is_verified: bool
 
 
 @dataclass(frozen=True)
@@ -250,7 +243,6 @@ class CheckActor:
                     by_text.append((doc_id, content.by_text))
         laws.placed.look(rows)
         laws.resolved.look(rows)
-        verified = {doc_id for doc_id, document in documents.items() if document.is_verified}
         row_texts = passages(rows.evidence)
         vectors_off = {length_of(vectors.space.name): _vectors_off(vectors, rows.evidence) for vectors in self._spaces}
         n_tokens = np.array(self._count_tokens([str(row.text) for row in row_texts]), np.int32)
@@ -259,7 +251,7 @@ class CheckActor:
             by_text,
             [str(evidence_id) for evidence_id in rows.evidence.column("evidence_id").to_pylist()],
             keyed_by_words(rows.evidence, 0),
-            (pictured_pages(rows.evidence, verified), placed_figures(rows.placements, verified)),
+            (pictured_pages(rows.evidence), placed_figures(rows.placements)),
             rows.evidence.select(_PAGES.names).cast(_PAGES),
             broken_rows(rows.evidence, n_tokens, self._workspace.corpus.chunks.tokens) | vectors_off,
         )
@@ -302,14 +294,13 @@ class _VersionData:
         version: str,
         ledger: Sequence[LedgerRow],
         inherited: Inherited,
-        verified: Set[str],
         tables: TemporaryTables,
     ) -> None:
         store = workspace.store
         self._workspace, self._version, self._inherited = workspace, version, inherited
         self.indexed, self.names = indexed_pages(ledger), first_sources(ledger)
         self.by_text: list[tuple[str, Mapping[int, bool]]] = []
-        self._verified, self._tables = verified, tables
+        self._tables = tables
         self._parts, self._documents = read_parts(store, version), read_documents(store, version)
         self._facts = Facts(store, self._parts, tables)
         before = inherited.facts
@@ -340,7 +331,7 @@ class _VersionData:
     def examine(self, run: Run) -> None:
         """Examine the changed documents, and what they share with others."""
         batches = (
-            [(doc_id, _ToExamine(doc_id not in self._inherited.documents, doc_id in self._verified)) for doc_id in doc_ids]
+            [(doc_id, _ToExamine(doc_id not in self._inherited.documents)) for doc_id in doc_ids]
             for doc_ids in self._parts.shards(self.to_examine())
         )
         for examined in run(batches):
@@ -348,7 +339,7 @@ class _VersionData:
         # A number that a changed document has may contradict an unchanged one, whose figures are in no examined row.
         if len(self._changed) < len(self._documents):
             for table in self._facts.sharing_figures(self._changed):
-                self._add_figures(placed_figures(table.cast(_SHARING), self._verified))
+                self._add_figures(table.cast(PLACED))
         self._broken[UNIQUE] = self._rows_where("SELECT row FROM ids QUALIFY count(*) OVER (PARTITION BY key) > 1")
         # Of rows with the same words, all repeat one of an unchanged document, or all but the first the first.
         self._broken[REPEATED] = self._rows_where(
@@ -451,7 +442,6 @@ class _VersionData:
         ]
 
 
-_SHARING = pa.schema([PLACED.field(name) for name in ("doc_id", "page", "figure_id", "number")])
 _PAGES = pa.schema([("doc_id", pa.dictionary(pa.int32(), pa.string())), ("page", pa.int32())])
 _FIGURES_A_BATCH = 50
 

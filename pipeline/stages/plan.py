@@ -8,9 +8,9 @@ from backends.stores.document_files import parsed_file
 from backends.stores.objects import existing
 from evaluation.golden import OF_RETRIEVAL
 from pipeline.corpus.answers import check_answers
-from pipeline.corpus.earlier_keys import stored_embedding_models
 from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.metric_gates import metric_gates
+from pipeline.corpus.models import stored_embedding_models
 from pipeline.corpus.presets import check_default_preset, default_preset
 from pipeline.corpus.statements import Statements
 from pipeline.corpus.workspace import Workspace
@@ -18,20 +18,13 @@ from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.columns import are_rights_outdated, metadata_key
 from pipeline.records.converted import conversion_advice, converted_otherwise, wait_no_longer, without_libreoffice
 from pipeline.records.descriptions import read_spent
-from pipeline.records.expected_calls import expected_calls, expected_embeddings, expected_gpu_work, per_byte
+from pipeline.records.expected_calls import expected_calls, expected_embeddings, per_byte
 from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
-from pipeline.records.manifests import (
-    judge_gates_again,
-    manifests,
-    next_version,
-    read_override,
-    readable_manifest,
-    rejection_of,
-)
+from pipeline.records.manifests import manifests, next_version, readable_manifest, state_and_manifest
 from pipeline.records.publication import read_pointer
 from schemas.errors import UNFINISHED, TransientError, UserError
 from schemas.formats import Format, format_of
-from schemas.gates import COUNTED, METRIC
+from schemas.gates import COUNTED, METRIC, GateResult
 from schemas.ids import key
 from schemas.ports import DocumentSource
 from schemas.stages import Stage
@@ -164,15 +157,14 @@ def _summary(
     *,
     is_new: bool,
 ) -> PlanSummary:
-    """Return what a plan would do; with the expected calls and GPU minutes if it makes a version that ``is_new``."""
+    """Return what a plan would do; with the expected calls if it makes a version that ``is_new``."""
     pages = _page_counts(workspace, comparison.documents, to_parse) if is_new else {}
     summary = _with_pages(workspace, summarise(comparison, to_parse), to_parse, pages, parent)
     if is_new:
         unfinished = _unfinished_documents(workspace, live, ledger, comparison.documents)
         calls = expected_calls(workspace, unfinished, parent, pages) if workspace.captioners else {}
         calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent)
-        gpu_work = expected_gpu_work(workspace, calls, unfinished, comparison.documents, parent)
-        summary = summary.model_copy(update={"captions": calls, "gpu": gpu_work})
+        summary = summary.model_copy(update={"captions": calls})
     if parent is not None and (advice := unknown_languages(workspace, parent.counts)):
         summary = summary.model_copy(update={"advice": [advice]})
     return summary
@@ -241,29 +233,33 @@ def _explain_empty_source(workspace: Workspace, live: Pointer | None, ledger: Se
 
 def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
     """Return an existing version of the same inputs whose rows the engine still holds, and its outcome."""
-    same_inputs = [manifest for manifest in manifests(workspace.store) if manifest.fingerprint == fingerprint]
-    for manifest in sorted(same_inputs, key=lambda manifest: live is None or manifest.version != live.version):
-        is_live = live is not None and manifest.version == live.version
-        if was_disturbed(readable_ledger(workspace.store, manifest.version)):
+    store, bounds = workspace.store, workspace.corpus.gates
+    same_inputs = [manifest.version for manifest in manifests(store) if manifest.fingerprint == fingerprint]
+    for version in sorted(same_inputs, key=lambda version: live is None or version != live.version):
+        row, manifest = state_and_manifest(store, version, live, bounds)
+        if manifest is None or was_disturbed(readable_ledger(store, version)):
             continue
-        verdicts = judge_gates_again(workspace.store, manifest.version, workspace.corpus.gates)
-        failed = {gate.gate for gate in verdicts if not gate.passed}
-        is_let_pass = is_live or read_override(workspace.store, manifest.version) is not None
-        if failed and not is_let_pass:
-            of_ranking = any(name in OF_RETRIEVAL or name.startswith(METRIC) for name in failed)
-            unjudged = any(gate.gate.startswith(METRIC) and gate.value is None for gate in verdicts if not gate.passed)
-            if failed.intersection(ENGINE_GATES) or unjudged or (of_ranking and _ranking_changed(workspace, manifest)):
-                continue
-            return manifest.version, "refused"
+        failed = [gate for gate in manifest.gates if not gate.passed]
+        if row.state == "refused" and failed:
+            if not any(_may_pass_now(workspace, manifest, gate) for gate in failed):
+                return version, "refused"
+            continue
         if _is_unfinished(workspace, manifest):
             continue
-        if live is not None and not is_live and _lost_too_much(workspace, manifest, live.version):
+        if live is not None and row.state != "live" and _lost_too_much(workspace, manifest, live.version):
             continue
-        if not is_let_pass and rejection_of(workspace.store, manifest.version) is not None:
-            return manifest.version, "refused"
+        if row.state == "refused":  # by a person
+            return version, "refused"
         if holds(workspace, manifest):
-            return manifest.version, "unchanged" if is_live else "held" if live is not None and live.held else "ready"
+            return version, "unchanged" if row.state == "live" else "held" if live is not None and live.held else "ready"
     return None
+
+
+def _may_pass_now(workspace: Workspace, manifest: Manifest, failed: GateResult) -> bool:
+    """Return whether a gate that refused a version may let one of the same inputs pass that is built now."""
+    if failed.gate in ENGINE_GATES or (failed.gate.startswith(METRIC) and failed.value is None):
+        return True
+    return (failed.gate in OF_RETRIEVAL or failed.gate.startswith(METRIC)) and _ranking_changed(workspace, manifest)
 
 
 def _lost_too_much(workspace: Workspace, manifest: Manifest, live: str) -> bool:

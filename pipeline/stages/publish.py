@@ -7,14 +7,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import holds
 from pipeline.records.differences import write_diff
 from pipeline.records.lease import still_held
-from pipeline.records.manifests import (
-    check_linked_index_files,
-    manifest_name,
-    read_manifest,
-    readable_manifest,
-    state_of,
-    write_inventory,
-)
+from pipeline.records.manifests import manifest_name, read_manifest, readable_manifest, state_of, write_inventory
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
 from pipeline.records.publication import (
     move_pointer,
@@ -31,14 +24,13 @@ from schemas.ids import sha256, version_file
 from schemas.stages import Stage
 from schemas.versions import Lease, Manifest, Plan, Pointer
 
-_WORK = (Stage.PARSE, Stage.ENRICH, Stage.TAG)
+_WORK = (Stage.PARSE, Stage.ENRICH)
 
 
 def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
     """Write a version's manifest, after which it never changes; it doesn't go live by that.
 
-    Raises ``ContractError`` where the lease was lost, ``TransientError`` where the parent's collection, from which this one
-    is derived, is damaged: the next refresh fills a new one.
+    Raises ``ContractError`` where the lease was lost.
     """
     store = workspace.store
     if not still_held(store, lease):
@@ -51,9 +43,6 @@ def finish(workspace: Workspace, version: str, lease: Lease) -> Manifest:
     # The inventory lists the diff, and the manifest digests the inventory; without a manifest the version is unfinished.
     write_diff(store, manifest)
     inventory = write_inventory(store, version)
-    # Compares digests of the two inventories, so that no linked file is read once more.
-    if plan.parent is not None:
-        check_linked_index_files(workspace, version, plan.parent)
     manifest = manifest.model_copy(update={"inventory": inventory})
     store.put(manifest_name(version), manifest.model_dump_json(indent=1).encode())
     return manifest

@@ -111,24 +111,24 @@ def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[
 
 
 def _corpus(workspace: Workspace) -> Iterator[Finding]:
-    checks: list[tuple[str, Callable[[Workspace], Finding | None]]] = [
-        (" source", _source),
-        (" store", _store),
-        (" notifiers", _notifiers),
-        (" passwords", _passwords),
-        (" engine", _engine),
-        (" preset", _preset),
-        (" answers", _answers),
-        (" version", _live),
-        (" quarantine", _quarantine),
-        (" forgotten", _forgotten),
-        (" languages", _languages),
-        (" index", _index),
-        (" earlier versions", _earlier_versions),
-        (" alias", _alias),
-    ]
-    for name, check in checks:
-        subject = name
+    checks: dict[str, Callable[[Workspace], Finding | None]] = {
+        "source": _source,
+        "store": _store,
+        "notifiers": _notifiers,
+        "passwords": _passwords,
+        "engine": _engine,
+        "preset": _preset,
+        "answers": _answers,
+        "version": _live,
+        "quarantine": _quarantine,
+        "forgotten": _forgotten,
+        "languages": _languages,
+        "index": _index,
+        "earlier versions": _earlier_versions,
+        "alias": _alias,
+    }
+    for name, check in checks.items():
+        subject = f" {name}"
         try:
             finding, damage = attempt(functools.partial(check, workspace))
             if damage is not None:

@@ -8,13 +8,13 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from pipeline.operations.health import store_of
-from pipeline.operations.pictures import figure_picture, page_picture, thumbnail
+from pipeline.operations.pictures import figure_picture, page_picture
 from plugins.pages.access import ReadsDag
 from plugins.pages.corpus import whole_corpus_of
 from plugins.pages.rendering import HEADERS
 
-LARGE = 1200
-"""Longer side of an enlarged figure, in pixels."""
+THUMBNAIL, LARGE = 240, 1200
+"""Longer sides of a figure, in pixels."""
 
 Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 
@@ -27,8 +27,7 @@ router = APIRouter(prefix="/dags/{dag_id}", dependencies=[ReadsDag])
 @router.get("/pictures/figures/{figure_id}.webp")
 def figure(dag_id: str, figure_id: Digest, large: bool = False) -> Response:
     """Return a figure as a thumbnail, or ``large``."""
-    store = store_of(whole_corpus_of(dag_id))
-    picture = figure_picture(store, figure_id, LARGE) if large else thumbnail(store, figure_id)
+    picture = figure_picture(store_of(whole_corpus_of(dag_id)), figure_id, LARGE if large else THUMBNAIL)
     return Response(picture, media_type="image/webp", headers=_HEADERS)
 
 

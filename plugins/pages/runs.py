@@ -7,7 +7,6 @@ from fastapi.responses import HTMLResponse
 
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.health import CorpusHealth, corpora_health, store_of
-from pipeline.operations.history import quality
 from pipeline.operations.runs import experiment_report, run_report, version_of_run
 from plugins.pages.access import ReadsDag
 from plugins.pages.corpus import VERSION_PATTERN, stored_corpus_of
@@ -54,14 +53,6 @@ def version(request: Request, dag_id: str, version: Version) -> HTMLResponse:
     corpus_schedule, health, store = _opened(dag_id)
     report = run_report(corpus_schedule, store, version)
     return render(request, "run.html", corpus=health, dag_id=dag_id, run_id=None, report=report)
-
-
-@router.get("/versions/{version}/quality", response_class=HTMLResponse)
-def checks(request: Request, dag_id: str, version: Version) -> HTMLResponse:
-    """Show how the rows of a version were checked."""
-    corpus_schedule, health, store = _opened(dag_id)
-    row_quality = quality(corpus_schedule, store, version)
-    return render(request, "quality.html", corpus=health, dag_id=dag_id, quality=row_quality)
 
 
 @router.get("/versions/{version}/experiments/{experiment}", response_class=HTMLResponse)

@@ -277,32 +277,21 @@ class TagsResolve(_Tally):
         )
 
 
-PLACED = pa.schema(
-    (
-        *(PLACEMENTS.field(name) for name in ("doc_id", "page", "figure_id", "number")),
-        pa.field("known", pa.bool_(), nullable=False),
-    )
-)
-"""A placement with a figure; ``known``: its pixels were checked before."""
+PLACED = pa.schema([PLACEMENTS.field(name) for name in ("doc_id", "page", "figure_id", "number")])
+"""A placement with a figure."""
 
 
-def placed_figures(placements: pa.Table, checked_documents: Collection[str]) -> pa.Table:
-    """Return the placements with a figure as rows of ``PLACED``; figures of ``checked_documents`` were checked before."""
-    rows = placements.select(PLACED.names[:-1])
-    return _placed_rows(rows.filter(pc.is_valid(rows.column("figure_id"))), checked_documents)
+def placed_figures(placements: pa.Table) -> pa.Table:
+    """Return the placements with a figure as rows of ``PLACED``."""
+    rows = placements.select(PLACED.names)
+    return rows.filter(pc.is_valid(rows.column("figure_id"))).cast(PLACED)
 
 
-def pictured_pages(evidence: pa.Table, checked_documents: Collection[str]) -> pa.Table:
+def pictured_pages(evidence: pa.Table) -> pa.Table:
     """Return the rows of pages as rows of ``PLACED``, without numbers."""
     rows = evidence.filter(pc.equal(evidence.column("modality"), pa.scalar(str(Modality.PAGE))))
     rows = rows.select(["doc_id", "page", "figure_id"])
-    return _placed_rows(rows.append_column(PLACED.field("number"), pa.nulls(rows.num_rows, pa.string())), checked_documents)
-
-
-def _placed_rows(rows: pa.Table, checked_documents: Collection[str]) -> pa.Table:
-    documents = rows.column("doc_id").combine_chunks().dictionary_encode()
-    were_checked = pa.array([str(doc_id) in checked_documents for doc_id in documents.dictionary.to_pylist()], pa.bool_())
-    return rows.append_column(PLACED.field("known"), were_checked.take(documents.indices)).cast(PLACED)
+    return rows.append_column(PLACED.field("number"), pa.nulls(rows.num_rows, pa.string())).cast(PLACED)
 
 
 def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Table], names: Names) -> GateVerdict:
@@ -356,19 +345,17 @@ def _pairs_by_document(rows: Iterable[dict[str, Any]]) -> dict[str, set[tuple[st
 def figures_are_their_names(
     by_figure: Iterable[pa.Table], faults_of: Callable[[Sequence[str]], Mapping[str, str | None]], names: Names
 ) -> GateVerdict:
-    """Check that every stored figure decodes to the pixels that its id digests; ``known`` ones were checked before.
+    """Check that every stored figure decodes to the pixels that its id digests.
 
     The tables hold rows of ``PLACED``, grouped by figure. ``faults_of`` returns what is wrong with some figures, None where
     nothing is.
     """
-    total = decoded = 0
+    total = 0
     faults: dict[str, list[Violation]] = {}
     for table in by_figure:
-        # A figure that one verified document has needn't be decoded for another.
-        figures = table.group_by("figure_id").aggregate([("known", "any")])
-        unseen = [row["figure_id"] for row in figures.to_pylist() if not row["known_any"]]
-        total, decoded = total + figures.num_rows, decoded + len(unseen)
-        for name, fault in faults_of(sorted(unseen)).items():
+        figures = sorted(map(str, table.column("figure_id").unique().to_pylist()))
+        total += len(figures)
+        for name, fault in faults_of(figures).items():
             if fault is not None:
                 page_by_document: dict[str, int] = {}
                 for row in table.filter(pc.equal(table.column("figure_id"), pa.scalar(name))).to_pylist():
@@ -376,8 +363,7 @@ def figures_are_their_names(
                 message = f"figure {name[:12]} {fault}"
                 faults[name] = [Violation(doc_id, page, message) for doc_id, page in page_by_document.items()]
     violations = [violation for name in sorted(faults) for violation in faults[name]]
-    summary = f"{decoded} of {total} figures decoded, the others were before"
-    return _gate_verdict("figures are their names", violations, summary, names)
+    return _gate_verdict("figures are their names", violations, f"{total} figures decoded", names)
 
 
 def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str) -> GateResult:

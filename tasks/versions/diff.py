@@ -71,33 +71,17 @@ def diff(base: VersionFacts | None, current: VersionFacts, figures: Iterable[tup
 
 
 def _documents(before: Iterable[SourceFate], now: Iterable[SourceFate]) -> ChangedDocuments:
-    changes = ChangedDocuments(added=[], changed=[], removed=[], lost=[], recovered=[], quarantined=[])
-    for row_before, row_now in _pair_by_source(iter(before), iter(now)):
-        if row_now is not None and row_now.status is Status.QUARANTINED:
-            changes.quarantined.append(row_now.source)
-        if row_before is None or row_now is None:
-            changes.added.extend([row_now.source] if row_now else [])
-            changes.removed.extend([row_before.source] if row_before else [])
-            continue
-        if row_before.doc_id != row_now.doc_id:
-            changes.changed.append(row_now.source)
-        if row_before.status is not row_now.status:
-            (changes.lost if row_before.status is Status.INDEXED else changes.recovered).append(row_now.source)
-    return changes
-
-
-def _pair_by_source(
-    before: Iterator[SourceFate], now: Iterator[SourceFate]
-) -> Iterator[tuple[SourceFate | None, SourceFate | None]]:
-    row_before, row_now = next(before, None), next(now, None)
-    while row_before is not None or row_now is not None:
-        # Both sides are sorted by source: the smaller name is next, and has a partner if the other side is at the same
-        # name.
-        first = min(row.source for row in (row_before, row_now) if row is not None)
-        pair = tuple(row if row is not None and row.source == first else None for row in (row_before, row_now))
-        yield pair[0], pair[1]
-        row_before = next(before, None) if pair[0] is not None else row_before
-        row_now = next(now, None) if pair[1] is not None else row_now
+    rows_before, rows_now = ({row.source: row for row in rows} for rows in (before, now))
+    in_both = [(rows_before[source], row) for source, row in rows_now.items() if source in rows_before]
+    moved = [(row_before, row_now) for row_before, row_now in in_both if row_before.status is not row_now.status]
+    return ChangedDocuments(
+        added=[source for source in rows_now if source not in rows_before],
+        changed=[row_now.source for row_before, row_now in in_both if row_before.doc_id != row_now.doc_id],
+        removed=[source for source in rows_before if source not in rows_now],
+        lost=[row_now.source for row_before, row_now in moved if row_before.status is Status.INDEXED],
+        recovered=[row_now.source for _, row_now in moved if row_now.status is Status.INDEXED],
+        quarantined=[source for source, row in rows_now.items() if row.status is Status.QUARANTINED],
+    )
 
 
 def _unshared_figures(figures: pa.Table, other_figures: pa.Table) -> pa.Table:

@@ -125,19 +125,6 @@ def test_owner_tags_and_pool_are_those_of_the_corpus_file(corpora: Path, airflow
     assert {name for name, task in dag["tasks"].items() if task["pool"] == "heavy"} == {"parse", "enrich"}
 
 
-def test_tagged_copies_are_written_by_mapped_tasks_where_they_are_wanted(
-    corpora: Path, airflow_env: dict[str, str]
-) -> None:
-    (corpora / "plain.yaml").write_text("name: plain\nsource: ./pdfs\n")
-    (corpora / "tagged.yaml").write_text("name: tagged\nsource: ./pdfs\ntags: {pdf: true}\n")
-    found = described(corpora, airflow_env)
-    assert "tag" not in found["refresh_plain"]["tasks"]
-    tasks = found["refresh_tagged"]["tasks"]
-    assert tasks["tag_shards"]["after"] == ["assemble"]
-    assert (tasks["tag"]["after"], tasks["tag"]["mapped"]) == (["tag_shards"], True)
-    assert tasks["check"]["after"] == ["tag"]
-
-
 @pytest.mark.slow
 def test_tasks_that_start_ray_wait_in_a_pool_of_their_own(corpora: Path, airflow_env: dict[str, str]) -> None:
     (corpora / "pumps.yaml").write_text("name: pumps\nsource: ../pdfs\n")

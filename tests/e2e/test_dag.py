@@ -42,7 +42,7 @@ def test_the_dag_refreshes_and_does_nothing_twice(tmp_path: Path, airflow_env: d
 
     airflow(env, "dags", "test", "refresh_manuals")
     found = states(env)
-    assert {found[name] for name in ("parse", "enrich", "tag_shards", "tag", "build", "publish")} == {"skipped"}
+    assert {found[name] for name in ("parse", "enrich", "build", "publish")} == {"skipped"}
     assert found["plan"] == "success"
     again = read_pointer(workspace.store)
     assert again is not None

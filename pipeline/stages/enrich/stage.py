@@ -36,6 +36,7 @@ from ray_jobs.enrich import (
     FEW_PICTURES,
     Unstructured,
     find_tables,
+    looked_at,
     recognise,
     segment,
     structure_all,
@@ -49,9 +50,7 @@ from schemas.stages import Report, Stage, Step, silent
 from schemas.versions import Plan, Status
 from tasks.enriching.spaces import RowText
 from tasks.enriching.spending import Budget
-from tasks.figures.segment import pictures_to_segment, pictures_with_tables
-from tasks.reading.recognise import pictures_to_recognise
-from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer
+from tasks.reading.text_layers import layered_pages, reason_to_replace_layer
 from workers.draw_pages import LIMITS, keep_pictures
 
 DOCUMENTS_AT_ONCE = 10_000
@@ -130,10 +129,6 @@ def _structure(workspace: Workspace, plan: Plan, structuring: "_Structuring") ->
     return (plan, inherited, doc_ids) if plan is plan_before else (plan, *structure())
 
 
-_Pictures = dict[str, list[str]]
-"""Ids of pictures by document."""
-
-
 class _OnDemand:
     """Starts Ray on first use, and keeps it until the stage ends."""
 
@@ -184,35 +179,46 @@ class _Structuring:
     def _structured(self, doc_ids: Sequence[str]) -> Iterator[list[Outcome[bool]]]:
         """Structure some documents, and yield the outcomes."""
         corpus, keys = self._workspace.corpus, self._workspace.keys
-        to_recognise, to_segment, to_search, to_compare = self._pictures_of(doc_ids)
+        pictures = {
+            doc_id: looked_at(
+                self._parsed(doc_id),
+                self._lexicon,
+                reads=self._workspace.recogniser is not None,
+                segments=self._workspace.detector is not None,
+            )
+            for doc_id in doc_ids
+        }
         self._unfinished = {}
         # Of a text layer, OCR reads a sample of pages for comparison; it reads the others only if the layer is at fault.
-        self._recognise(chain.from_iterable(to_recognise.values()))
-        faults, scans = self._faulty_layers(to_compare)
+        self._recognise(name for of_document in pictures.values() for name in of_document.recognised)
+        faults, scans = self._faulty_layers({doc_id: names for doc_id in doc_ids if (names := pictures[doc_id].compared)})
         if faults:
             self._recognise(chain.from_iterable(scans.values()))
-            to_recognise |= {doc_id: to_recognise[doc_id] + pictures for doc_id, pictures in scans.items()}
             self.counts.update(layers_replaced=len(faults))
-        for cache, pictures, find in ((self._segmented, to_segment, segment), (self._searched, to_search, find_tables)):
-            self._look(cache, cache.missing(chain.from_iterable(pictures.values())), find, FEW_PAGES, Step.SEGMENT)
-        unstructured = (
-            Unstructured(
+        to_segment = [name for of_document in pictures.values() for name in of_document.segmented]
+        to_search = [name for of_document in pictures.values() for name in of_document.searched]
+        for cache, names, find in ((self._segmented, to_segment, segment), (self._searched, to_search, find_tables)):
+            self._look(cache, cache.missing(names), find, FEW_PAGES, Step.SEGMENT)
+
+        def unstructured(doc_id: str) -> Unstructured:
+            of_document = pictures[doc_id]
+            recognised = [*of_document.recognised, *scans.get(doc_id, ())]
+            return Unstructured(
                 doc_id,
-                rows_of(Recognised, self._recognised.read(to_recognise[doc_id])),
-                rows_of(Segmented, self._segmented.read(to_segment[doc_id]))
-                + rows_of(Segmented, self._searched.read(to_search[doc_id])),
+                rows_of(Recognised, self._recognised.read(recognised)),
+                rows_of(Segmented, self._segmented.read(of_document.segmented))
+                + rows_of(Segmented, self._searched.read(of_document.searched)),
                 {
                     name: self._unfinished[name]
-                    for name in chain(to_recognise[doc_id], to_segment[doc_id], to_search[doc_id])
+                    for name in (*recognised, *of_document.segmented, *of_document.searched)
                     if name in self._unfinished
                 },
                 faults.get(doc_id),
             )
-            for doc_id in doc_ids
-        )
+
         self._ray(len(doc_ids) > FEW_DOCUMENTS)
         return structure_all(
-            unstructured,
+            map(unstructured, doc_ids),
             store_address=self._workspace.store.root,
             embeddings=corpus.embedding_models,
             chunks=corpus.chunks,
@@ -224,30 +230,10 @@ class _Structuring:
     def _parsed(self, doc_id: str) -> ParsedDocumentFile:
         return ParsedDocumentFile(self._workspace.store, parsed_file(doc_id, self._workspace.keys.parse))
 
-    def _pictures_of(self, doc_ids: Sequence[str]) -> tuple[_Pictures, _Pictures, _Pictures, _Pictures]:
-        """Return for each document the pictures to recognise text in, those to segment, and those to search for tables.
-
-        The last are those among the first with which a text layer is compared, of the documents that have one.
-        """
-        reads, segments = self._workspace.recogniser is not None, self._workspace.detector is not None
-        to_recognise: _Pictures = {}
-        to_segment: _Pictures = {}
-        to_search: _Pictures = {}
-        to_compare: _Pictures = {}
-        for doc_id in doc_ids:
-            parsed = self._parsed(doc_id)
-            to_recognise[doc_id] = pictures_to_recognise(parsed.placements, parsed.labelled) if reads else []
-            if reads and (pages := layered_pages(parsed.placements)):
-                to_compare[doc_id] = pictures_to_compare(pages, parsed.lines, self._lexicon)
-                to_recognise[doc_id] += to_compare[doc_id]
-            to_segment[doc_id] = pictures_to_segment(parsed.placements) if segments else []
-            to_search[doc_id] = pictures_with_tables(parsed.placements) if reads and segments else []
-        return to_recognise, to_segment, to_search, to_compare
-
-    def _faulty_layers(self, to_compare: _Pictures) -> tuple[dict[str, str], _Pictures]:
+    def _faulty_layers(self, to_compare: Mapping[str, list[str]]) -> tuple[dict[str, str], dict[str, list[str]]]:
         """Return why OCR replaces the text layers of documents, and the pictures that are to be read for that."""
         faults: dict[str, str] = {}
-        scans: _Pictures = {}
+        scans: dict[str, list[str]] = {}
         for doc_id, pictures in to_compare.items():
             lines_by_picture = {
                 picture.id: picture.lines for picture in rows_of(Recognised, self._recognised.read(pictures))

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from pipeline.corpus.workspace import open_workspace
-from pipeline.operations.health import corpus_health
-from pipeline.operations.measures import measures
+from pipeline.operations.health import corpus_health, measures
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.manifests import manifest_name, state_of
 from pipeline.records.publication import check_publishable, publish_version, read_pointer, reject_version, roll_back

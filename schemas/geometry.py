@@ -60,6 +60,28 @@ class BBox(NamedTuple):
         total = self.area + box.area - shared
         return shared / total if total else 0.0
 
+    @property
+    def centre_x(self) -> float:
+        """Middle between left and right."""
+        return (self[0] + self[2]) / 2
+
+    @property
+    def centre_y(self) -> float:
+        """Middle between top and bottom."""
+        return (self[1] + self[3]) / 2
+
+    def gap_x(self, box: "BBox") -> float:
+        """Return the horizontal distance to another rectangle; negative if they overlap."""
+        x0, _, x1, _ = self
+        u0, _, u1, _ = box
+        return (u0 if u0 > x0 else x0) - (u1 if u1 < x1 else x1)
+
+    def gap_y(self, box: "BBox") -> float:
+        """Return the vertical distance to another rectangle; negative if they overlap."""
+        _, y0, _, y1 = self
+        _, v0, _, v1 = box
+        return (v0 if v0 > y0 else y0) - (v1 if v1 < y1 else y1)
+
     def has_middle_of(self, box: "BBox") -> bool:
         """Return whether the centre of another rectangle lies in this one or on its edge."""
         x0, y0, x1, y1 = self
@@ -103,14 +125,9 @@ def turned(box: Sequence[float], direction: tuple[int, int]) -> BBox:
     return BBox(min(xs), min(ys), max(xs), max(ys))
 
 
-def gap(start: float, end: float, other_start: float, other_end: float) -> float:
-    """Return the distance between two intervals; negative if they overlap."""
-    return (other_start if other_start > start else start) - (other_end if other_end < end else end)
-
-
 def overlap(a: BBox, b: BBox) -> bool:
     """Return whether two boxes share more than a side; an empty one may lie in the other."""
-    return gap(a.x0, a.x1, b.x0, b.x1) < 0 and gap(a.y0, a.y1, b.y0, b.y1) < 0
+    return a.gap_x(b) < 0 and a.gap_y(b) < 0
 
 
 def is_level(first: BBox, second: BBox) -> bool:
@@ -124,7 +141,7 @@ def is_level(first: BBox, second: BBox) -> bool:
 
 def distance(a: BBox, b: BBox) -> float:
     """Return the Euclidean distance of two boxes; 0 if they meet."""
-    return max(0.0, gap(a.x0, a.x1, b.x0, b.x1)) + max(0.0, gap(a.y0, a.y1, b.y0, b.y1))
+    return max(0.0, a.gap_x(b)) + max(0.0, a.gap_y(b))
 
 
 def skewed(box: BBox, degrees: float, centre: tuple[float, float]) -> BBox:
@@ -146,7 +163,7 @@ def straight(box: BBox, degrees: float, centre: tuple[float, float]) -> BBox:
 def _turned_about(box: BBox, size: tuple[float, float], cos_sin: tuple[float, float], centre: tuple[float, float]) -> BBox:
     """Return a box of a size, its centre turned about another."""
     (width, height), (cos, sin), (x, y) = size, cos_sin, centre
-    across, down = (box.x0 + box.x1) / 2 - x, (box.y0 + box.y1) / 2 - y
+    across, down = box.centre_x - x, box.centre_y - y
     x0, y0 = x + across * cos - down * sin - width / 2, y + across * sin + down * cos - height / 2
     return BBox(x0, y0, x0 + width, y0 + height)
 

@@ -15,7 +15,7 @@ from backends.pdf.text import image_blocks, lines_of, move_off_page, read_letter
 from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.drawings import MAX_SIDE_PT, PAGE_SHARE, Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.errors import FailureCode
-from schemas.geometry import BBox, gap, is_level
+from schemas.geometry import BBox, is_level
 from schemas.tags import escape
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ def _beside_label(value: Line, lines: Sequence[Line]) -> Line:
     # The label of a box is behind it, that of any other field before it.
     behind = [line for line in level if len(value.text) == 1 and line.bbox.x0 >= value.bbox.x1]
     before = [line for line in level if len(value.text) > 1 and line.bbox.x1 <= value.bbox.x0]
-    nearest = min(
-        behind or before or level, key=lambda line: abs(gap(line.bbox.x0, line.bbox.x1, value.bbox.x0, value.bbox.x1))
-    )
+    nearest = min(behind or before or level, key=lambda line: abs(line.bbox.gap_x(value.bbox)))
     return value._replace(block=nearest.block)
 
 

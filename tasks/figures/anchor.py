@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.documents import LayoutLabel, Line, is_same_size
-from schemas.geometry import BBox, distance, gap, is_level, union
+from schemas.geometry import BBox, distance, is_level, union
 from schemas.text import LabelKind, caption_label
 
 NEAR_PT = 60.0
@@ -112,10 +112,7 @@ def is_set_off(line: Line, previous: Line | None) -> bool:
 
 
 def _rank(captions: Sequence[BBox], parts: Sequence[BBox], choice: dict[int, tuple[int, ...]]) -> tuple[int, float]:
-    gaps = [
-        max(0.0, gap(captions[number].y0, captions[number].y1, parts[members[0]].y0, parts[members[0]].y1))
-        for number, members in choice.items()
-    ]
+    gaps = [max(0.0, captions[number].gap_y(parts[members[0]])) for number, members in choice.items()]
     return len(captions) - len(gaps), sum(gaps)
 
 
@@ -128,7 +125,7 @@ def _assigned(
         costs: list[tuple[float, int]] = []
         for number, caption in enumerate(captions):
             down = caption.y0 - part.y1 if above else part.y0 - caption.y1
-            across = max(0.0, gap(part.x0, part.x1, caption.x0, caption.x1))
+            across = max(0.0, part.gap_x(caption))
             # Captions are barriers, too: a part beyond another caption belongs to that one.
             if (
                 down >= -GRAZE_PT

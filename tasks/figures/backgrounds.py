@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from schemas.documents import Line
 from schemas.drawings import Mark
-from schemas.geometry import BBox, distance, gap, overlap, union
+from schemas.geometry import BBox, distance, overlap, union
 from tasks.figures.parts import (
     BORDER_PT,
     MOST_LABEL_CHARACTERS,
@@ -113,7 +113,7 @@ def is_heading_background(parts: Sequence[Part], lines: Sequence[Line]) -> bool:
 
 def _runs_through(line: BBox, box: BBox) -> bool:
     """Return whether a line is on a box, or extends beyond its sides."""
-    return gap(line.x0, line.x1, box.x0, box.x1) < 0 and box.y0 <= (line.y0 + line.y1) / 2 <= box.y1
+    return line.gap_x(box) < 0 and box.y0 <= line.centre_y <= box.y1
 
 
 def _worded_share(words: Sequence[BBox], box: BBox) -> float:

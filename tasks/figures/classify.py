@@ -81,7 +81,7 @@ def is_small(box: BBox, page: Page) -> bool:
 def _shows_words(box: BBox, hidden: Sequence[Line]) -> bool:
     """Return whether a picture shows the words behind it: a heading in a font that could not be embedded."""
     # A line may be one of several such pictures beside each other.
-    behind = sum((box & line.bbox).area for line in hidden if box.y0 <= (line.bbox.y0 + line.bbox.y1) / 2 <= box.y1)
+    behind = sum((box & line.bbox).area for line in hidden if box.y0 <= line.bbox.centre_y <= box.y1)
     return behind >= _SPELLED_SHARE * box.area
 
 

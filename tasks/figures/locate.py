@@ -9,7 +9,7 @@ from itertools import combinations
 
 from schemas.documents import Kind, LayoutLabel, Line
 from schemas.drawings import EDGE_SHARE, PAGE_SHARE, RULE_PT, Image, Mark, Ruling
-from schemas.geometry import BBox, gap, is_level, overlap, union
+from schemas.geometry import BBox, is_level, overlap, union
 from tasks.figures.anchor import anchor, whole_caption
 from tasks.figures.backgrounds import (
     MOST_PARAGRAPH_LINES,
@@ -197,8 +197,8 @@ def _touching_rows(groups: Sequence[_Tiles]) -> tuple[_Tiles, _Tiles] | None:
 
 
 def _share_side(a: BBox, b: BBox) -> bool:
-    stacked = near(a.x0, b.x0) and near(a.x1, b.x1) and abs(gap(a.y0, a.y1, b.y0, b.y1)) <= TOUCH_PT
-    beside = near(a.y0, b.y0) and near(a.y1, b.y1) and abs(gap(a.x0, a.x1, b.x0, b.x1)) <= TOUCH_PT
+    stacked = near(a.x0, b.x0) and near(a.x1, b.x1) and abs(a.gap_y(b)) <= TOUCH_PT
+    beside = near(a.y0, b.y0) and near(a.y1, b.y1) and abs(a.gap_x(b)) <= TOUCH_PT
     return stacked or beside
 
 
@@ -208,7 +208,7 @@ def mark_inline(region: PictureRegion, lines: Sequence[Line]) -> PictureRegion:
     if region.image is None or min(box.width, box.height) > SYMBOL_PT or max(box.width, box.height) > INLINE_LENGTH_PT:
         return region
     for line in lines:
-        beside = gap(box.x0, box.x1, line.bbox.x0, line.bbox.x1) <= INLINE_GAP_EM * line.size
+        beside = box.gap_x(line.bbox) <= INLINE_GAP_EM * line.size
         if beside and is_level(box, line.bbox):
             return replace(region, inline=True)
     return region

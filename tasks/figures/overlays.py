@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from schemas.documents import Kind, Line
 from schemas.drawings import Mark
-from schemas.geometry import BBox, distance, gap, union
+from schemas.geometry import BBox, distance, union
 from tasks.figures.parts import (
     MOST_LABEL_CHARACTERS,
     PANEL_GAP_PT,
@@ -71,7 +71,7 @@ def _holds(part: Part, picture: BBox) -> bool:
 
 
 def _covers(drawing: BBox, picture: BBox) -> bool:
-    if gap(drawing.x0, drawing.x1, picture.x0, picture.x1) > 0 or gap(drawing.y0, drawing.y1, picture.y0, picture.y1) > 0:
+    if drawing.gap_x(picture) > 0 or drawing.gap_y(picture) > 0:
         return False
     return (drawing & picture).area >= COVER_SHARE * min(drawing.area, picture.area)
 

@@ -8,7 +8,7 @@ from statistics import median
 
 from schemas.documents import FoundBy, LayoutLabel, Line
 from schemas.drawings import RulePiece, Ruling
-from schemas.geometry import BBox, distance, gap, overlap, union
+from schemas.geometry import BBox, distance, overlap, union
 from tasks.figures.parts import BORDER_PT, LABEL_GAP_PT, TOUCH_PT, Part, clusters, same_sides
 from tasks.tables.tabulate import SAME_EDGE_PT
 
@@ -111,9 +111,9 @@ def _is_striped(part: Part, lines: Sequence[Line]) -> bool:
     """
     shaded = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule]
     down = [mark.bbox for mark in part.marks if mark.is_rule and mark.bbox.height > mark.bbox.width]
-    rows = {(box.y0, box.y1) for box in shaded}
+    rows = {(box.y0, box.y1): box for box in shaded}.values()
     # What of a vertical rule is outside the shaded rows is beside white ones.
-    if any(rule.height - sum(max(0.0, -gap(rule.y0, rule.y1, *row)) for row in rows) > WHITE_ROW_PT for rule in down):
+    if any(rule.height - sum(max(0.0, -rule.gap_y(row)) for row in rows) > WHITE_ROW_PT for rule in down):
         return False
     return has_stripes(part, [line for line in lines if part.bbox.has_middle_of(line.bbox)])
 
@@ -204,7 +204,7 @@ def _are_bars(boxes: Sequence[BBox]) -> bool:
     bars = [box for box in boxes if max(box.width, box.height) > LEAST_BAR_PT]
     rows: dict[int, list[BBox]] = {}
     for bar in bars:
-        rows.setdefault(round((bar.y0 + bar.y1) / 2 / BASE_PT), []).append(bar)
+        rows.setdefault(round(bar.centre_y / BASE_PT), []).append(bar)
     if len(rows) < FEWEST_ROWS_OF_BARS:
         return False
     # The pieces of a stacked bar are one row, so only its outermost ends tell of a base.

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from schemas.documents import Line, is_same_size
 from schemas.drawings import Letters, PageLine
-from schemas.geometry import BBox, gap, is_level, turned, union
+from schemas.geometry import BBox, is_level, turned, union
 from schemas.ports import PdfPage
 from schemas.tags import escape
 
@@ -312,7 +312,7 @@ def _split_at_gutters(line: Line, letters: LineLetters) -> list[Line]:
     parts: list[Line] = []
     for start, end in pairwise([0, *ends, len(order)]):
         reach = union(level_boxes[at] for at in order[start:end])
-        part_letters = [at for at, box in enumerate(level_boxes) if reach.x0 <= (box.x0 + box.x1) / 2 <= reach.x1]
+        part_letters = [at for at, box in enumerate(level_boxes) if reach.x0 <= box.centre_x <= reach.x1]
         words = "".join(text[at] for at in part_letters)
         box = turned(union(level_boxes[at] for at in part_letters), back).rounded()
         part = line._replace(bbox=box, text=escape(words))
@@ -357,7 +357,7 @@ def _rows(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[list[Page
 def _touches(first_line: Line, second_line: Line, direction: tuple[int, int]) -> bool:
     """Return whether two lines are on one row, at most a blank apart."""
     first_box, second_box = turned(first_line.bbox, direction), turned(second_line.bbox, direction)
-    apart = gap(first_box.x0, first_box.x1, second_box.x0, second_box.x1)
+    apart = first_box.gap_x(second_box)
     return is_level(first_box, second_box) and abs(apart) <= _BLANK_EM * max(first_line.size, second_line.size)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.drawings import PageLine
-from schemas.geometry import BBox, gap, is_level, union
+from schemas.geometry import BBox, is_level, union
 from schemas.text import caption_label
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.join import wraps
@@ -111,7 +111,7 @@ def _with_drop_cap(block: list[PageLine]) -> list[PageLine]:
     (cap, is_visible), (line, _), *following = block
     letter = cap.text.strip()
     is_cap = len(letter) <= DROP_CAP_LETTERS and letter.isalpha() and cap.size > DROP_CAP_SIZE * line.size
-    if not is_cap or gap(cap.bbox.y0, cap.bbox.y1, line.bbox.y0, line.bbox.y1) >= 0 or line.text[:1].isspace():
+    if not is_cap or cap.bbox.gap_y(line.bbox) >= 0 or line.text[:1].isspace():
         return block
     return [PageLine(line._replace(text=letter + line.text, bbox=cap.bbox | line.bbox), is_visible), *following]
 
@@ -193,10 +193,7 @@ def _items_beside(rows: Sequence[Row], rotation: int) -> Iterator[list[Row]]:
 def _has_gutter(row: Row, rotation: int) -> bool:
     """Return whether a row has two long pieces with a gutter between them."""
     boxes = [upright(line.bbox, rotation) for line, _ in row.lines if len(line.text.strip()) >= FEWEST_LETTERS]
-    return any(
-        gap(left_box.x0, left_box.x1, right_box.x0, right_box.x1) > GUTTER_EM * row.size
-        for left_box, right_box in pairwise(boxes)
-    )
+    return any(left_box.gap_x(right_box) > GUTTER_EM * row.size for left_box, right_box in pairwise(boxes))
 
 
 def _item_of(number: int, lines: Sequence[PageLine]) -> int | None:
@@ -238,8 +235,7 @@ def _rows(lines: Sequence[PageLine], rotation: int) -> list[Row]:
     for line in sorted(lines, key=lambda line: sum(boxes[id(line)][1::2])):
         box = boxes[id(line)]
         if rows and all(
-            is_level(box, boxes[id(row_line)]) and gap(box.x0, box.x1, boxes[id(row_line)].x0, boxes[id(row_line)].x1) >= -1
-            for row_line in rows[-1]
+            is_level(box, boxes[id(row_line)]) and box.gap_x(boxes[id(row_line)]) >= -1 for row_line in rows[-1]
         ):
             rows[-1].append(line)
         else:

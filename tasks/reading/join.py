@@ -8,7 +8,6 @@ from itertools import pairwise
 import regex
 
 from schemas.documents import Line
-from schemas.geometry import gap
 from tasks.reading.bidi import runs_right_to_left
 
 _SOLID = r"[[\p{ea=W}\p{ea=F}\p{ea=H}]--\p{Hangul}]|\p{lb=SA}"
@@ -81,9 +80,7 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False, hyphenated: Set[str
         words = line.text.strip()
         if keep or before.block != line.block or not words:
             text += "\n" + words
-        elif gap(before.bbox.y0, before.bbox.y1, line.bbox.y0, line.bbox.y1) < -BESIDE_SHARE * min(
-            before.bbox.height, line.bbox.height
-        ):
+        elif before.bbox.gap_y(line.bbox) < -BESIDE_SHARE * min(before.bbox.height, line.bbox.height):
             text += " " + words  # beside each other on one line
         elif not wraps(before, line, column_x0, column_x1):
             text += "\n" + words

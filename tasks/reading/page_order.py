@@ -295,7 +295,7 @@ _NUMBER = re.compile(r"\s*(\d{1,4})\b|\b(\d{1,4})\s*$")
 
 def is_scanned_spread(boxes: Sequence[BBox], sheet: BBox) -> bool:
     """Return whether upright lines of a scan are those of two pages: long ones in both halves, none over the middle."""
-    middle = (sheet.x0 + sheet.x1) / 2
+    middle = sheet.centre_x
     if sheet.width <= sheet.height or any(box.x0 < middle < box.x1 for box in boxes):
         return False
     long = [box for box in boxes if box.width >= LONG_SHARE * sheet.width / 2]
@@ -314,7 +314,7 @@ def split_spread(
     """
     sheet = upright(BBox(0, 0, page.width_pt, page.height_pt), page.rotation)
     margins = [line for block in blocks if block.kind is BlockKind.MARGIN for line in block.lines]
-    middle = (sheet.x0 + sheet.x1) / 2
+    middle = sheet.centre_x
     lines = [upright(line.bbox, page.rotation) for block in blocks for line in block.lines] if scanned else []
     if sheet.width <= sheet.height or not (
         is_scanned_spread(lines, sheet) or _are_numbered(margins, middle, page, right_to_left=right_to_left)

@@ -9,7 +9,7 @@ from math import inf
 from types import MappingProxyType
 
 from schemas.documents import BlockKind, CellSpan, Furniture, Line, Page, Placement, TableOnPage, TableRegion, is_same_size
-from schemas.geometry import BBox, gap, is_level, union
+from schemas.geometry import BBox, is_level, union
 from schemas.text import SUPERSCRIPTS, CaptionLabel, caption_label
 from tasks.figures.anchor import is_set_off
 from tasks.reading.blocks import ENDS_SENTENCE, MARKER
@@ -137,10 +137,9 @@ def _without_notes(
 def _may_begin(line: Line, page: Sequence[Line], most_size: float) -> bool:
     if line.size > most_size or _MARK.match(line.text) is None:
         return False
-    x0, _, x1, bottom = line.bbox
     # A footnote ends its column: above larger text, a mark is one in the text.
-    below = (page_line for page_line in page if page_line.size > most_size and page_line.bbox.y0 >= bottom)
-    return not any(gap(x0, x1, page_line.bbox.x0, page_line.bbox.x1) < 0 for page_line in below)
+    below = (page_line for page_line in page if page_line.size > most_size and page_line.bbox.y0 >= line.bbox.y1)
+    return not any(line.bbox.gap_x(page_line.bbox) < 0 for page_line in below)
 
 
 def _note_goes_on(before: DraftBlock, block: DraftBlock) -> bool:

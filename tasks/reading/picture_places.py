@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from schemas.documents import Block, BlockKind, Line, Page, PlacedFigure, is_same_size
 from schemas.gates import EXAMPLES, FEWEST_PICTURES, PICTURES_BY_TEXT, Bounds, GateResult
-from schemas.geometry import BBox, gap, is_level, union
+from schemas.geometry import BBox, is_level, union
 from tasks.reading.join import wraps
 from tasks.tables.rows import upright
 
@@ -125,7 +125,7 @@ def _is_same_step(before: Line, line: Line, above: TextBlock, block: TextBlock, 
     """Return whether a line belongs to the step of the line before it; ``is_new``: it begins another block."""
     if is_level(before.bbox, line.bbox):
         # A number and its text, or the rest of a line behind a picture.
-        return not is_new or gap(before.bbox.x0, before.bbox.x1, line.bbox.x0, line.bbox.x1) >= -TOUCH_PT
+        return not is_new or before.bbox.gap_x(line.bbox) >= -TOUCH_PT
     if above.is_heading or block.is_heading or _ITEM.match(line.text):
         return False
     down = line.bbox.y0 - before.bbox.y1
@@ -231,10 +231,10 @@ class _PageText:
 
     def _is_own(self, spot: _Spot, box: BBox, columns: Sequence[BBox], reach: float) -> bool:
         """Return whether text above or below a picture is near, and not above or below the text beside it too."""
-        if gap(spot.box.y0, spot.box.y1, box.y0, box.y1) > reach:
+        if spot.box.gap_y(box) > reach:
             return False
         step = self._boxes[spot.step]
-        return not any(gap(step.x0, step.x1, column.x0, column.x1) < 0 for column in columns)
+        return not any(step.gap_x(column) < 0 for column in columns)
 
     def _above(self, box: BBox, other_pictures: Sequence[BBox] | None = None) -> list[_Spot]:
         """Return the lines right above a picture, one a column, with none of the other pictures in between."""
@@ -269,7 +269,7 @@ class _PageText:
         front: list[_Spot] = []
         for spot in spots:
             if shares_column(spot.box, box):
-                if all(gap(spot.box.x0, spot.box.x1, front_spot.box.x0, front_spot.box.x1) >= 0 for front_spot in front):
+                if all(spot.box.gap_x(front_spot.box) >= 0 for front_spot in front):
                     front.append(spot)
             elif is_lone and not front and spot.at in self._alone and not self._is_of_another(spot, box, spots):
                 return [spot]
@@ -286,9 +286,7 @@ class _PageText:
             and column_spot.at[0] != spot.at[0]
             and is_level(self._block_boxes[spot.at[0]], self._block_boxes[column_spot.at[0]])
             and any(
-                is_level(neighbour, box)
-                and gap(neighbour.x0, neighbour.x1, box.x0, box.x1) > TOUCH_PT
-                and shares_column(spot.box, neighbour)
+                is_level(neighbour, box) and neighbour.gap_x(box) > TOUCH_PT and shares_column(spot.box, neighbour)
                 for neighbour in self._pictures
             )
         )
@@ -338,8 +336,8 @@ class _PageText:
 
     def _by_height(self, box: BBox) -> PicturePlace:
         """Return the position of a picture with no text beside, above or below: before the first text that is lower."""
-        middle = (box.y0 + box.y1) / 2
-        lower = (spot.step for spot in self._spots if (spot.box.y0 + spot.box.y1) / 2 >= middle)
+        middle = box.centre_y
+        lower = (spot.step for spot in self._spots if spot.box.centre_y >= middle)
         first = next(lower, None)
         return self._behind(self._spots[-1].step) if first is None else self._before(first)
 
@@ -360,24 +358,24 @@ def _may_be_title(spot: _Spot) -> bool:
 
 
 def _is_level(line: BBox, box: BBox) -> bool:
-    return box.y0 <= (line.y0 + line.y1) / 2 <= box.y1 or line.y0 <= (box.y0 + box.y1) / 2 <= line.y1
+    return box.y0 <= line.centre_y <= box.y1 or line.y0 <= box.centre_y <= line.y1
 
 
 def _nearest_column(spots: Sequence[_Spot], box: BBox) -> list[_Spot]:
     """Return those of the spots at one side of a picture that share the column of the nearest."""
     if not spots:
         return []
-    nearest = min(spots, key=lambda spot: gap(spot.box.x0, spot.box.x1, box.x0, box.x1))
-    return [spot for spot in spots if gap(spot.box.x0, spot.box.x1, nearest.box.x0, nearest.box.x1) < 0]
+    nearest = min(spots, key=lambda spot: spot.box.gap_x(box))
+    return [spot for spot in spots if spot.box.gap_x(nearest.box) < 0]
 
 
 def _distance_across(side: Iterable[_Spot], box: BBox) -> float:
-    return min(gap(spot.box.x0, spot.box.x1, box.x0, box.x1) for spot in side)
+    return min(spot.box.gap_x(box) for spot in side)
 
 
 def shares_column(text: BBox, box: BBox) -> bool:
     """Return whether text and a picture are in one column of the page."""
-    return -gap(text.x0, text.x1, box.x0, box.x1) >= COLUMN_SHARE * min(text.width, box.width)
+    return -text.gap_x(box) >= COLUMN_SHARE * min(text.width, box.width)
 
 
 _SIDE_PT = 200.0
@@ -441,6 +439,6 @@ def pictures_by_their_text(documents: Iterable[tuple[str, Mapping[int, bool]]], 
 
 
 def _is_next_to(text: BBox, picture: BBox) -> bool:
-    if is_level(text, picture) and gap(text.x0, text.x1, picture.x0, picture.x1) <= _SIDE_PT:
+    if is_level(text, picture) and text.gap_x(picture) <= _SIDE_PT:
         return True
-    return shares_column(text, picture) and -TOUCH_PT <= gap(text.y0, text.y1, picture.y0, picture.y1) <= OWN_COLUMN_PT
+    return shares_column(text, picture) and -TOUCH_PT <= text.gap_y(picture) <= OWN_COLUMN_PT

@@ -11,7 +11,7 @@ from schemas.corpus import Layout
 from schemas.documents import LayoutLabel, Line, OutlineEntry, Page, PageRegion
 from schemas.drawings import MAX_SIDE_PT, Image, Letters, Mark, PageLine, ReplacementText
 from schemas.errors import FailureCode, rejecting
-from schemas.geometry import BBox, gap, is_level, turned, union
+from schemas.geometry import BBox, is_level, turned, union
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape, strip
 from tasks.reading.bidi import LineLetters, has_right_to_left, in_logical_order
@@ -147,7 +147,7 @@ def _composed(line: Line, letters: LineLetters) -> Line:
 def _share(accent_box: BBox, letter_box: BBox) -> float:
     """Return the share of the narrower box's width that two boxes have in common."""
     narrower = min(accent_box.width, letter_box.width)
-    return -gap(accent_box.x0, accent_box.x1, letter_box.x0, letter_box.x1) / narrower if narrower > 0 else 0.0
+    return -accent_box.gap_x(letter_box) / narrower if narrower > 0 else 0.0
 
 
 def drawn_bullets(marks: Sequence[Mark], lines: Sequence[PageLine]) -> tuple[list[Mark], list[PageLine]]:
@@ -180,7 +180,7 @@ def _underlines(rule: BBox, line: Line) -> bool:
     x0, y0, x1, y1 = line.bbox
     beside, below = BESIDE_EM * line.size, BELOW_EM * line.size
     is_within = x0 - beside <= rule.x0 and rule.x1 <= x1 + beside
-    return is_within and (y0 + y1) / 2 - below <= (rule.y0 + rule.y1) / 2 <= y1 + below
+    return is_within and (y0 + y1) / 2 - below <= rule.centre_y <= y1 + below
 
 
 def _is_square(box: BBox) -> bool:
@@ -195,9 +195,7 @@ def _line_behind(box: BBox, lines: Sequence[Line]) -> Line | None:
         for line in level
         if 0 < line.bbox.x0 - box.x1 <= REACH_EM * line.size and LEAST_EM * line.size <= box.height <= MOST_EM * line.size
     ]
-    if not behind or any(
-        -line.size < gap(line.bbox.x0, line.bbox.x1, box.x0, box.x1) < line.size and line.bbox.x0 < box.x0 for line in level
-    ):
+    if not behind or any(-line.size < line.bbox.gap_x(box) < line.size and line.bbox.x0 < box.x0 for line in level):
         return None
     return min(behind, key=lambda line: line.bbox.x0)
 
@@ -294,7 +292,7 @@ def _is_doubtful(page: PdfPage) -> bool:
     """Return whether a page is more than one column of lines: it has drawings or pictures, or lines side by side."""
     lines = [line for line, is_visible in page.lines if is_visible]
     return bool(page.images or page.marks) or any(
-        is_level(a.bbox, b.bbox) and gap(a.bbox.x0, a.bbox.x1, b.bbox.x0, b.bbox.x1) > a.size for a, b in pairwise(lines)
+        is_level(a.bbox, b.bbox) and a.bbox.gap_x(b.bbox) > a.size for a, b in pairwise(lines)
     )
 
 

@@ -27,7 +27,7 @@ from schemas.documents import (
     TableRegion,
 )
 from schemas.drawings import Mark
-from schemas.geometry import BBox, gap, overlap, skewed, straight, union, unrotated
+from schemas.geometry import BBox, overlap, skewed, straight, union, unrotated
 from schemas.tags import escape
 from tasks.figures.parts import Part, clusters
 from tasks.figures.ruled_tables import ruled_table
@@ -53,9 +53,7 @@ class Skew(NamedTuple):
 def skews_of(document: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> dict[int, Skew]:
     """Return the skew of each scanned page that has one, by the page's number."""
     return {
-        placement.page: Skew(
-            lines[0].skew, ((placement.bbox.x0 + placement.bbox.x1) / 2, (placement.bbox.y0 + placement.bbox.y1) / 2)
-        )
+        placement.page: Skew(lines[0].skew, (placement.bbox.centre_x, placement.bbox.centre_y))
         for placement, figure in page_scans(document)
         if (lines := recognised.get(figure.figure_id)) and lines[0].skew
     }
@@ -198,8 +196,8 @@ def _lines(
             continue
         level = upright(box, page.rotation - line.turn)
         # A line that is far below the one before, or beside it, begins a block.
-        apart = previous is None or gap(previous.y0, previous.y1, level.y0, level.y1) > BLOCK_GAP_LINES * level.height
-        beside = previous is not None and gap(previous.x0, previous.x1, level.x0, level.x1) > 0
+        apart = previous is None or previous.gap_y(level) > BLOCK_GAP_LINES * level.height
+        beside = previous is not None and previous.gap_x(level) > 0
         block += apart or beside
         yield Line(page.page, block, box, escape(line.text), round(SIZE_SHARE * level.height), bold=False)
         previous = level
@@ -337,7 +335,7 @@ def _in_columns(rules: Sequence[BBox], lines: Sequence[Line]) -> TableRegion | N
     if not gutters:
         return None
     box = union(line.bbox for line in lines)
-    across = sorted((rule.y0 + rule.y1) / 2 for rule in rules if rule.width >= SPANNING_SHARE * box.width)
+    across = sorted(rule.centre_y for rule in rules if rule.width >= SPANNING_SHARE * box.width)
     inner = [y for y in across if any(line.bbox.y1 <= y for line in lines) and any(y <= line.bbox.y0 for line in lines)]
     is_ruled = len(inner) >= FEWEST_RULES and not _are_groups((box.y0, *inner, box.y1), gutters, lines)
     if is_ruled:
@@ -365,7 +363,7 @@ def _are_groups(edges: Sequence[float], gutters: Sequence[float], lines: Sequenc
     cells = defaultdict(list)
     for line in lines:
         if any(map(str.isdigit, line.text)) and not any(map(str.isalpha, line.text)):
-            x, y = (line.bbox.x0 + line.bbox.x1) / 2, (line.bbox.y0 + line.bbox.y1) / 2
+            x, y = line.bbox.centre_x, line.bbox.centre_y
             cells[bisect_right(edges, y), bisect_right(gutters, x)].append(line)
     # `bisect_right` counts rows from 1, which is the head: the rows below it are from 2 on.
     groups = {row for (row, _), numbers in cells.items() if len(levels_of(numbers)) > 1}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 
 from schemas.documents import BlockKind, FoundBy, Kind, LayoutLabel, Line, Page, Placement, Role
-from schemas.geometry import BBox, distance, gap, is_level
+from schemas.geometry import BBox, distance, is_level
 from schemas.tags import placeholder
 from schemas.text import LabelKind, caption_label
 from tasks.figures.anchor import anchor, running_text
@@ -102,9 +102,9 @@ def _in_one_block(icon: BBox, lines: list[Line]) -> list[Line]:
 def _line_of(icon: Placement, lines: Sequence[Line]) -> int | None:
     box = icon.bbox
     near = [
-        (max(0.0, gap(box.x0, box.x1, line.bbox.x0, line.bbox.x1)), number)
+        (max(0.0, box.gap_x(line.bbox)), number)
         for number, line in enumerate(lines)
-        if is_level(box, line.bbox) and gap(box.x0, box.x1, line.bbox.x0, line.bbox.x1) <= BESIDE_EM * line.size
+        if is_level(box, line.bbox) and box.gap_x(line.bbox) <= BESIDE_EM * line.size
     ]
     return min(near)[1] if near else None
 

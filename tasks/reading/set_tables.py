@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import takewhile, zip_longest
 
 from schemas.documents import BlockKind, FoundBy, Line, TableOnPage, TableRegion
-from schemas.geometry import BBox, gap
+from schemas.geometry import BBox
 from schemas.tags import placeholders, strip
 from schemas.text import LabelKind
 from tasks.reading.blocks import ENDS_SENTENCE
@@ -203,12 +203,12 @@ def with_tables_of_pictures(blocks: Sequence[DraftBlock], tables: Mapping[int, S
 
 def _position(blocks: Sequence[DraftBlock], box: BBox) -> int:
     """Return where in reading order a table without lines of its own goes: before the first text below it."""
-    middle = (box.y0 + box.y1) / 2
+    middle = box.centre_y
     after: int | None = None
     for number, block in enumerate(blocks):
-        if block.kind is BlockKind.MARGIN or gap(box.x0, box.x1, block.bbox.x0, block.bbox.x1) >= 0:
+        if block.kind is BlockKind.MARGIN or box.gap_x(block.bbox) >= 0:
             continue
-        if (block.bbox.y0 + block.bbox.y1) / 2 >= middle:
+        if block.bbox.centre_y >= middle:
             return number
         after = number + 1
     return len(blocks) if after is None else after
@@ -217,10 +217,10 @@ def _position(blocks: Sequence[DraftBlock], box: BBox) -> int:
 def _with_table_captions(blocks: list[DraftBlock], tables: Sequence[DraftBlock]) -> list[DraftBlock]:
     captions = [block for block in blocks if block.label is not None and block.label.kind is LabelKind.TABLE]
     pairs = sorted(
-        (gap(caption.bbox.y0, caption.bbox.y1, table.bbox.y0, table.bbox.y1), caption_number, table_number)
+        (caption.bbox.gap_y(table.bbox), caption_number, table_number)
         for caption_number, caption in enumerate(captions)
         for table_number, table in enumerate(tables)
-        if gap(caption.bbox.x0, caption.bbox.x1, table.bbox.x0, table.bbox.x1) < 0
+        if caption.bbox.gap_x(table.bbox) < 0
     )
     set_blocks = list(blocks)
     # The nearest pair goes first; both of its blocks are replaced, so that no later pair finds them.

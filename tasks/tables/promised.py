@@ -8,7 +8,7 @@ from statistics import median
 
 from schemas.documents import FoundBy, LayoutLabel, Line, PageRegion
 from schemas.drawings import LettersOf, Mark, RulePiece, Ruling
-from schemas.geometry import BBox, gap, is_level, union
+from schemas.geometry import BBox, is_level, union
 from tasks.tables.align import CELL_GAP_EM, contents_entries, gutters_of, levels_of
 from tasks.tables.tabulate import words_with_boxes
 
@@ -168,7 +168,7 @@ def _titles_above(table: PageRegion, headings: Sequence[PageRegion], lines: Sequ
     near = [
         title
         for title in titles
-        if gap(title.bbox.x0, title.bbox.x1, table.bbox.x0, table.bbox.x1) < 0
+        if title.bbox.gap_x(table.bbox) < 0
         and title.bbox.y1 <= table.bbox.y0 + 1
         and table.bbox.y0 - title.bbox.y1 <= TITLE_GAP_EM * title.size
     ]

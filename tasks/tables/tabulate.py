@@ -387,7 +387,7 @@ def _levels(span: _Span, pieces: Sequence[BBox]) -> int:
     """Return how many rows of words have words in two columns."""
     levels: list[tuple[float, set[int | None]]] = []
     for box in sorted(pieces, key=lambda box: box.y0 + box.y1):
-        middle = (box.y0 + box.y1) / 2
+        middle = box.centre_y
         if not levels or middle - levels[-1][0] > LEVEL_LINES * box.height:
             levels.append((middle, set()))
         levels[-1][1].add(_column_of(box, span.sides))

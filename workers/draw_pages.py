@@ -3,14 +3,11 @@
 import atexit
 import contextlib
 import copy
-import functools
-import importlib.metadata
-import multiprocessing.connection
 import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,7 +22,7 @@ from schemas.documents import DrawnPage, drawn_page_id
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 from schemas.ids import figure_file, key, sha256
 from tasks.figures.render import encode, is_blank, scaled
-from workers.child_processes import POLL_S, ChildError, Done, Refused, RunningTask, poll, run_all, start
+from workers.child_processes import POLL_S, ChildError, Done, Refused, poll, run_all, start
 from workers.isolation import isolate, writing
 from workers.picture_files import PictureFiles
 
@@ -92,8 +89,7 @@ class Drawn:
 _Document = tuple[str, str]
 _Page = tuple[str, str, int, str | None]
 """Store, name, page and digest."""
-_Attempt = tuple[_Page, int]
-"""A page and dpi, without boxes: they don't affect whether a page can be drawn."""
+_Last = Done[Drawn] | Refused | ChildError
 
 
 def draw_pages(drawings: Sequence[Drawing], limits: ParseOptions) -> Iterator[tuple[Drawing, bytes | InsetError]]:
@@ -104,44 +100,38 @@ def draw_pages(drawings: Sequence[Drawing], limits: ParseOptions) -> Iterator[tu
 
 
 class _Job:
-    """A drawing, its waiting callers, and its child process once started."""
+    """A drawing and its waiting callers."""
 
     def __init__(self, drawing: Drawing) -> None:
         self.drawing = drawing
+        self.document: _Document = (drawing.store_address, drawing.name)
         self.waiters: set[Future[bytes]] = set()
-        self.child: RunningTask[Drawing] | None = None
         self.began = 0.0
-
-    @property
-    def document(self) -> _Document:
-        return self.drawing.store_address, self.drawing.name
 
 
 class PageDrawer:
     """Draws pages for concurrent callers within fixed limits.
 
     A few pages are drawn at once, and a bounded number waits; callers of the same page share a drawing, which is cancelled
-    when all of them are gone. Failures are cached, so that an expensive page is tried once; what is beyond a limit at one
-    resolution is so at higher ones. ``files`` keeps pictures beyond the life of this process, but those of documents with a
-    password, or of a source.
+    when all of them are gone. Failures are cached, so that an expensive page is tried once; what fails at one resolution does
+    so at higher ones. ``files`` keeps pictures beyond the life of this process, but those of documents with a password, or of
+    a source.
     """
 
     def __init__(self, *, limits: ParseOptions = LIMITS, at_once: int = AT_ONCE, files: PictureFiles | None = None) -> None:
         self.limits = limits
         self._files = files
         self._at_once = at_once
-        self._lock = threading.Lock()
-        self._waiting: OrderedDict[Drawing, _Job] = OrderedDict()
+        self._changed = threading.Condition()
+        self._waiting: dict[Drawing, _Job] = {}
         self._running: dict[Drawing, _Job] = {}
         self._pictures: OrderedDict[Drawing, bytes] = OrderedDict()
         self._pictures_bytes = 0
-        self._failures: OrderedDict[_Attempt, tuple[float, BadInputError | NotFoundError]] = OrderedDict()
-        self._too_expensive: OrderedDict[_Page, _Attempt] = OrderedDict()
+        self._failures: OrderedDict[_Page, tuple[int, float, BadInputError | NotFoundError]] = OrderedDict()
         self._cost: OrderedDict[_Document, float] = OrderedDict()
         self._over_limit: OrderedDict[_Document, None] = OrderedDict()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
         self._closed = False
-        self._wake_reader, self._wake_writer = multiprocessing.connection.Pipe(duplex=False)
 
     def draw(self, drawing: Drawing) -> "Future[bytes]":
         """Return the future PNG of a page, to be cancelled when the caller leaves, or raise ``TransientError``: too many wait.
@@ -150,30 +140,26 @@ class PageDrawer:
         limits, and ``TransientError`` if the store doesn't answer.
         """
         future: Future[bytes] = Future()
-        with self._lock:
-            cached = self._cached(drawing)
+        with self._changed:
+            outcome = self._cached(drawing)
         # The file is read outside the lock, since a disk may be slow; another caller may cache the page meanwhile.
-        stored_picture = self._kept(drawing) if cached is None else None
-        with self._lock:
-            if stored_picture is not None:
-                self._keep(drawing, stored_picture)
-            cached = self._cached(drawing)
-            if cached is None:
+        outcome = outcome or self._kept(drawing)
+        with self._changed:
+            if isinstance(outcome, bytes):
+                self._keep(drawing, outcome)
+            outcome = outcome or self._cached(drawing)
+            if outcome is None:
                 job = self._job(drawing)
                 job.waiters.add(future)
-        if cached is None:
-            # Outside the lock: a future that is done by now calls back at once, and ``_remove_waiter`` takes the lock.
+        if outcome is None:
             future.add_done_callback(lambda gone: self._remove_waiter(job, gone))
-            self._wake()
-        elif isinstance(cached, bytes):
-            future.set_result(cached)
         else:
-            future.set_exception(cached)
+            _settle([future], outcome)
         return future
 
     def remove_older(self, moment: datetime) -> None:
         """Remove the pictures that were kept before a moment, since documents were deleted then."""
-        with self._lock:
+        with self._changed:
             self._pictures.clear()
             self._pictures_bytes = 0
         if self._files is not None:
@@ -181,26 +167,23 @@ class PageDrawer:
 
     def close(self) -> None:
         """End the children; waiting callers get a ``TransientError``."""
-        with self._lock:
+        with self._changed:
             self._closed = True
-            thread = self._thread
-        if thread is not None:
-            self._wake()
+            waiting_jobs = [*self._waiting.values()]
+            self._waiting.clear()
+            self._changed.notify_all()
+        for thread in self._threads:
             thread.join()
-            atexit.unregister(self.close)
+        atexit.unregister(self.close)
+        for job in waiting_jobs:
+            _settle(job.waiters, _CLOSED)
 
     def _cached(self, drawing: Drawing) -> bytes | InsetError | None:
         if drawing in self._pictures:
             self._pictures.move_to_end(drawing)
             return self._pictures[drawing]
-        attempts, least = [_attempt(drawing)], self._too_expensive.get(_page(drawing))
-        if least is not None and least[1] <= drawing.dpi:
-            attempts.append(least)
-        for attempt in attempts:
-            until, failure = self._failures.get(attempt, (0.0, None))
-            if failure is not None and time.monotonic() < until:
-                return copy.copy(failure)  # each raise adds to an exception's traceback
-        return None
+        dpi, until, failure = self._failures.get(_page(drawing), (0, 0.0, None))
+        return failure if dpi <= drawing.dpi and time.monotonic() < until else None
 
     def _kept(self, drawing: Drawing) -> bytes | None:
         """Return a picture that was drawn earlier, perhaps by another process."""
@@ -215,115 +198,83 @@ class PageDrawer:
         if self._closed or len(self._waiting) >= WAITING or of_document >= WAITING_A_DOCUMENT:
             raise TransientError("too many pages are waiting to be drawn; try again in a moment")
         self._waiting[drawing] = job
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="page-drawer", daemon=True)
-            self._thread.start()
+        if not self._threads:
+            names = [f"page-drawer-{number}" for number in range(self._at_once)]
+            self._threads = [threading.Thread(target=self._work, name=name, daemon=True) for name in names]
+            for thread in self._threads:
+                thread.start()
             atexit.register(self.close)  # running children would keep the process alive
+        self._changed.notify_all()
         return job
 
     def _remove_waiter(self, job: _Job, waiter: "Future[bytes]") -> None:
-        with self._lock:
+        with self._changed:
             job.waiters.discard(waiter)
-            unwanted = not job.waiters
-            if unwanted and self._waiting.get(job.drawing) is job:
+            if not job.waiters and self._waiting.get(job.drawing) is job:
                 del self._waiting[job.drawing]
-        if unwanted:
-            self._wake()
-
-    def _wake(self) -> None:
-        with contextlib.suppress(OSError):  # closed meanwhile
-            self._wake_writer.send_bytes(b"!")
 
     def _work(self) -> None:
-        while not self._closed:
-            for job in self._next():
-                try:
-                    job.child = start(draw_in_child, job.drawing, self.limits)
-                except OSError as error:
-                    self._finish(
-                        job, ChildError(TransientError(f"no process can be started to draw pages: {error.strerror}"))
-                    )
-            children = [job.child.reply for job in self._running.values() if job.child is not None]
-            # Memory of children is sampled at intervals; without any, only a new job ends the wait.
-            multiprocessing.connection.wait([self._wake_reader, *children], timeout=POLL_S if children else None)
-            while self._wake_reader.poll():
-                self._wake_reader.recv_bytes()
-            self._poll_children()
-        with self._lock:
-            unfinished_jobs = [*self._running.values(), *self._waiting.values()]
-            self._waiting.clear()
-        for job in unfinished_jobs:
-            if job.child is not None:
-                job.child.kill()
-            self._finish(job, ChildError(TransientError("pages are no longer drawn here")))
+        while (job := self._next()) is not None:
+            self._finish(job, self._run(job))
 
-    def _next(self) -> list[_Job]:
-        """Start the jobs whose turn it is: documents with the lowest cost come first, one page of each at a time.
+    def _next(self) -> _Job | None:
+        """Wait for the job whose turn it is; None after ``close``.
 
-        Documents that exceeded a limit share one child, so that others aren't blocked.
+        Documents with the lowest cost come first, one page of each at a time. Documents that exceeded a limit share one child,
+        so that others aren't blocked.
         """
-        with self._lock:
-            busy = {job.document for job in self._running.values()}
-            started_jobs = []
-            for job in sorted(self._waiting.values(), key=lambda job: self._cost.get(job.document, 0.0)):
-                blocked = job.document in self._over_limit and any(document in self._over_limit for document in busy)
-                if len(self._running) < self._at_once and job.document not in busy and not blocked:
-                    busy.add(job.document)
-                    self._running[job.drawing] = self._waiting.pop(job.drawing)
-                    job.began = time.monotonic()
-                    started_jobs.append(job)
-            return started_jobs
+        with self._changed:
+            while not self._closed:
+                busy = {job.document for job in self._running.values()}
+                is_blocked = any(document in self._over_limit for document in busy)
+                for job in sorted(self._waiting.values(), key=lambda job: self._cost.get(job.document, 0.0)):
+                    if job.document not in busy and not (is_blocked and job.document in self._over_limit):
+                        self._running[job.drawing] = self._waiting.pop(job.drawing)
+                        job.began = time.monotonic()
+                        return job
+                self._changed.wait()
+        return None
 
-    def _poll_children(self) -> None:
-        for job in list(self._running.values()):
-            if job.child is None:
-                continue
-            last = poll(job.child)
-            if last is not None:
-                self._finish(job, last)
-                continue
-            with self._lock:
-                unwanted = not job.waiters
-                if unwanted:  # later callers start another job
-                    self._stop_running(job)
-            if unwanted:
-                job.child.kill()
+    def _run(self, job: _Job) -> _Last:
+        """Draw a page in a child process, which is killed when all callers are gone."""
+        try:
+            child = start(draw_in_child, job.drawing, self.limits)
+        except OSError as error:
+            return ChildError(TransientError(f"no process can be started to draw pages: {error.strerror}"))
+        while (last := poll(child)) is None:
+            child.reply.poll(POLL_S)
+            with self._changed:
+                if is_unwanted := self._closed or not job.waiters:
+                    self._stop_running(job)  # later callers start another job
+            if is_unwanted:
+                child.kill()
+                return ChildError(_CLOSED)
+        return last
 
-    def _finish(self, job: _Job, last: Done[Drawn] | Refused | ChildError) -> None:
+    def _finish(self, job: _Job, last: _Last) -> None:
         outcome = _outcome(job.drawing, last, self.limits)
         if isinstance(outcome, bytes) and self._files is not None and _may_be_kept(job.drawing):
             self._files.put(_key(job.drawing), outcome)
-        with self._lock:
+        with self._changed:
             self._stop_running(job)
-            waiters = list(job.waiters)
+            waiters = [*job.waiters]
             if isinstance(last, Refused) and last.code in {FailureCode.TIME_LIMIT, FailureCode.MEMORY_LIMIT}:
-                self._over_limit[job.document] = None
-                _bound(self._over_limit)
-                self._too_expensive[_page(job.drawing)] = _attempt(job.drawing)
-                _bound(self._too_expensive)
+                _remember(self._over_limit, job.document, None)
             if isinstance(outcome, bytes):
                 self._keep(job.drawing, outcome)
             elif isinstance(outcome, BadInputError | NotFoundError):
-                self._failures[_attempt(job.drawing)] = (time.monotonic() + FAILURE_S, outcome)
-                _bound(self._failures)
+                _remember(self._failures, _page(job.drawing), (job.drawing.dpi, time.monotonic() + FAILURE_S, outcome))
                 # The failure also answers those who wait for the page with other boxes, or at a higher resolution.
                 for waiting_job in list(self._waiting.values()):
                     if self._cached(waiting_job.drawing) is not None:
                         waiters += self._waiting.pop(waiting_job.drawing).waiters
-        for waiter in waiters:
-            # A caller that left has cancelled its future, which must not get a result.
-            if waiter.set_running_or_notify_cancel():
-                if isinstance(outcome, bytes):
-                    waiter.set_result(outcome)
-                else:
-                    waiter.set_exception(copy.copy(outcome))
+            self._changed.notify_all()
+        _settle(waiters, outcome)
 
     def _stop_running(self, job: _Job) -> None:
         if self._running.pop(job.drawing, None) is not None:
-            # Taken out and set again, so that the document that wasn't drawn for longest is dropped first.
-            spent = self._cost.pop(job.document, 0.0) + time.monotonic() - job.began
-            self._cost[job.document] = spent
-            _bound(self._cost)
+            spent = self._cost.get(job.document, 0.0) + time.monotonic() - job.began
+            _remember(self._cost, job.document, spent)
 
     def _keep(self, drawing: Drawing, picture: bytes) -> None:
         self._pictures_bytes += len(picture) - len(self._pictures.pop(drawing, b""))
@@ -333,8 +284,24 @@ class PageDrawer:
             self._pictures_bytes -= len(dropped)
 
 
-def _bound(remembered: "OrderedDict[Any, Any]") -> None:
-    while len(remembered) > REMEMBERED:
+_CLOSED = TransientError("pages are no longer drawn here")
+
+
+def _settle(waiters: Iterable["Future[bytes]"], outcome: bytes | InsetError) -> None:
+    for waiter in list(waiters):
+        # A caller that left has cancelled its future, which must not get a result.
+        if waiter.set_running_or_notify_cancel():
+            if isinstance(outcome, bytes):
+                waiter.set_result(outcome)
+            else:
+                waiter.set_exception(copy.copy(outcome))  # each raise adds to an exception's traceback
+
+
+def _remember(remembered: "OrderedDict[Any, Any]", name: Any, value: Any) -> None:
+    """Set an entry; the one that was set the longest ago goes if there are too many."""
+    remembered[name] = value
+    remembered.move_to_end(name)
+    if len(remembered) > REMEMBERED:
         remembered.popitem(last=False)
 
 
@@ -344,23 +311,14 @@ def _may_be_kept(drawing: Drawing) -> bool:
 
 def _key(drawing: Drawing) -> str:
     """Return the name of a picture's file: a digest of all that decides its pixels."""
-    return sha256(f"{DRAWING_VERSION} {_library_version()} {drawing}".encode())
-
-
-@functools.cache
-def _library_version() -> str:
-    return importlib.metadata.version("pymupdf")  # it reads a file
-
-
-def _attempt(drawing: Drawing) -> _Attempt:
-    return _page(drawing), drawing.dpi
+    return sha256(f"{DRAWING_VERSION} {RELEASE} {drawing}".encode())
 
 
 def _page(drawing: Drawing) -> _Page:
     return drawing.store_address, drawing.name, drawing.page, drawing.digest
 
 
-def _outcome(drawing: Drawing, last: Done[Drawn] | Refused | ChildError, limits: ParseOptions) -> bytes | InsetError:
+def _outcome(drawing: Drawing, last: _Last, limits: ParseOptions) -> bytes | InsetError:
     match last:
         case Done(Drawn(picture, pages)):
             return picture or NotFoundError(f"there is no page {drawing.page}; the document has {pages}")

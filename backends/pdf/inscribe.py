@@ -11,7 +11,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from backends.pdf.opening import open_pdf, rejecting
 from schemas.errors import BadInputError, FailureCode
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 INSCRIBE_VERSION = "1"
 
-_FONT = "InsetTag"
-_COLOUR = "0.75 0 0.35"
+_COLOUR = (0.75, 0, 0.35)
 _LARGEST_PT = 8.0
 """Maximum type size of a tag: a larger one hides a small figure, a smaller one is hard to read."""
 
@@ -77,7 +76,6 @@ def inscribe(
     for inscription in inscriptions:
         pages.setdefault(inscription.page, []).append(inscription)
     words: dict[int, Counter[str]] = {}
-    writer = _Writer(document)
     for number, page_tags in sorted(pages.items()):
         with rejecting(f"the tags of page {number} can't be written", FailureCode.TAGGING_FAILED, number):
             page = document[number - 1]
@@ -89,7 +87,7 @@ def inscribe(
                 (page_tag.tag, *_fitted(page_tag.tag, BBox(*(_rect(page_tag.bbox) * turn)), word_boxes))
                 for page_tag in page_tags
             ]
-            writer.write(page, lines)
+            _write(document, page, lines)
     with rejecting("the copy with its tags can't be written", FailureCode.TAGGING_FAILED):
         copy = _saved(document)
     _verify(copy, pages, words, passwords)
@@ -148,70 +146,27 @@ def _positions(box: BBox, width: float, height: float) -> Iterator[tuple[float, 
             yield x0, box.y0 + (room * step / steps if steps else room / 2)
 
 
-class _Writer:
-    """Adds lines of text to pages, in a shared font."""
+def _write(document: "pymupdf.Document", page: "pymupdf.Page", lines: Iterable[tuple[str, float, float, float]]) -> None:
+    """Add lines (text, left, baseline, size), as the reader sees the page, on top of the content."""
+    import pymupdf
 
-    def __init__(self, document: "pymupdf.Document") -> None:
-        from pymupdf import mupdf
+    # The page's content is put between q and Q, and those that it lacks are added, so that its transformations and clips don't
+    # change the tags.
+    page.wrap_contents()
+    contents = [_stream(document, b"q\n"), *page.get_contents(), _stream(document, b"\nQ\n")]
+    document.xref_set_key(page.xref, "Contents", f"[{' '.join(f'{xref} 0 R' for xref in contents)}]")
+    kind, unit = document.xref_get_key(page.xref, "UserUnit")
+    points_a_unit = 1.0 if kind == "null" else float(unit)
+    for text, x, baseline, size in lines:
+        position = pymupdf.Point(x, baseline) * page.derotation_matrix / points_a_unit
+        page.insert_text(position, text, fontsize=size / points_a_unit, color=_COLOUR, rotate=page.rotation)
 
-        self._document = document
-        self._pdf = mupdf.pdf_document_from_fz_document(document.this)
-        self._font: int | None = None
 
-    def write(self, page: "pymupdf.Page", lines: Iterable[tuple[str, float, float, float]]) -> None:
-        """Add lines (text, left, baseline, size), as the reader sees the page, on top of the content."""
-        import pymupdf
-        from pymupdf import mupdf
-
-        page_object = mupdf.pdf_lookup_page_obj(self._pdf, page.number)
-        to_page = mupdf.FzMatrix()
-        mupdf.pdf_page_obj_transform(page_object, mupdf.FzRect(), to_page)
-        from_page = ~pymupdf.Matrix(to_page.a, to_page.b, to_page.c, to_page.d, to_page.e, to_page.f)
-        # The page's content is put between q and Q, and those that it lacks are added, so that its transformations and
-        # clips don't change the tags.
-        missing, left_open = self._balance(page_object)
-        operators = ["Q\n" * (1 + left_open)]
-        for text, x, baseline, size in lines:
-            # The height of the letters is negative, since the reader's y goes down.
-            matrix = pymupdf.Matrix(size, 0, 0, -size, x, baseline) * from_page
-            position = " ".join(f"{value:.5f}" for value in matrix)
-            spelled = text.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
-            operators.append(f"q BT {_COLOUR} rg /{_FONT} 1 Tf {position} Tm ({spelled}) Tj ET Q\n")
-        contents = [self._stream("q\n" * (1 + missing)), *page.get_contents(), self._stream("\n" + "".join(operators))]
-        references = " ".join(f"{xref} 0 R" for xref in contents)
-        self._document.xref_set_key(page.xref, "Contents", f"[{references}]")
-        self._add_font(page_object)
-
-    def _balance(self, holder: Any) -> tuple[int, int]:
-        """Return how many graphics states the page restores without saving, and how many it leaves saved."""
-        from pymupdf import mupdf
-
-        resources = mupdf.pdf_dict_get_inheritable(holder, mupdf.PDF_ENUM_NAME_Resources)
-        contents = mupdf.pdf_dict_get(holder, mupdf.PDF_ENUM_NAME_Contents)
-        missing, left_open = mupdf.pdf_count_q_balance_outparams_fn(self._pdf, resources, contents)
-        return missing, left_open
-
-    def _stream(self, content: str) -> int:
-        xref = int(self._document.get_new_xref())
-        self._document.update_object(xref, "<<>>")
-        self._document.update_stream(xref, content.encode("ascii"), new=True)
-        return xref
-
-    def _add_font(self, holder: Any) -> None:
-        from pymupdf import mupdf
-
-        if self._font is None:
-            self._font = int(self._document.get_new_xref())
-            font = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>"
-            self._document.update_object(self._font, font)
-        # New resources would hide the inherited ones.
-        resources = mupdf.pdf_dict_get_inheritable(holder, mupdf.PDF_ENUM_NAME_Resources)
-        if not mupdf.pdf_is_dict(resources):
-            resources = mupdf.pdf_dict_put_dict(holder, mupdf.PDF_ENUM_NAME_Resources, 1)
-        fonts = mupdf.pdf_dict_get(resources, mupdf.PDF_ENUM_NAME_Font)
-        if not mupdf.pdf_is_dict(fonts):
-            fonts = mupdf.pdf_dict_put_dict(resources, mupdf.PDF_ENUM_NAME_Font, 1)
-        mupdf.pdf_dict_puts(fonts, _FONT, mupdf.pdf_new_indirect(self._pdf, self._font, 0))
+def _stream(document: "pymupdf.Document", content: bytes) -> int:
+    xref = int(document.get_new_xref())
+    document.update_object(xref, "<<>>")
+    document.update_stream(xref, content, new=True)
+    return xref
 
 
 def _saved(document: "pymupdf.Document") -> bytes:

@@ -3,9 +3,6 @@
 They compute in float32 on any device, unless the settings ask for bfloat16: the device is in no key (docs/decisions/0003).
 """
 
-import difflib
-import importlib.util
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -62,7 +59,7 @@ def clip_card(model_name: ModelName) -> ModelCard:
 
 
 class Clip:
-    """A ``PictureEmbedder``: a folder, a name on the hub, or an architecture with the file of its weights as setting ``weights``.
+    """A ``PictureEmbedder``: a folder, or a name on the hub.
 
     Raises:
         UserError: The model isn't there, or its weights are another model's.
@@ -74,15 +71,12 @@ class Clip:
         self.name, self.revision, self.dimension = card.name, card.revision, card.dimension or 0
         self._batch, self._device = batch, best_device()
         self._precision = model_name.setting(PRECISION)
-        weights = model_name.setting("weights")
-        model_source = model_name.name if weights is not None else f"local-dir:{_folder(model_name)}"
+        model_source = f"local-dir:{_folder(model_name)}"
 
         import open_clip
 
         with loading(model_name, "open_clip"):
-            self._model, self._prepare = open_clip.create_model_from_pretrained(
-                model_source, pretrained=None if weights is None else str(weights), device=self._device
-            )
+            self._model, self._prepare = open_clip.create_model_from_pretrained(model_source, device=self._device)
             self._tokenize: Callable[[list[str]], Any] = open_clip.get_tokenizer(model_source)
         self._model.eval()
 
@@ -128,19 +122,6 @@ class Clip:
 
 
 def _configuration(model_name: ModelName) -> Any:
-    weights = model_name.setting("weights")
-    if weights is not None:
-        if not Path(str(weights)).is_file():
-            raise UserError(
-                f"{model_name.option}: there are no weights at {weights}; bring the file that belongs to {model_name.name} "
-                f"there, or name a folder that has {CONFIG} beside its weights"
-            )
-        return _architecture(model_name)
-    if _architectures().get(model_name.name) and not Path(model_name.name).is_dir():
-        raise UserError(
-            f"{model_name.option}: {model_name.name} is an architecture; name the file of its weights too: "
-            "weights: models/clip.safetensors"
-        )
     configuration = model_json(model_name, CONFIG)
     if Path(model_name.name).is_dir() and not any(any(Path(model_name.name).glob(kind)) for kind in WEIGHTS):
         raise UserError(
@@ -151,23 +132,6 @@ def _configuration(model_name: ModelName) -> Any:
             f"{model_name.option}: {CONFIG} of {model_name.name} describes no model: it has no model_cfg with embed_dim"
         )
     return configuration["model_cfg"]
-
-
-def _architecture(model_name: ModelName) -> Any:
-    architectures = _architectures()
-    if model_name.name not in architectures:
-        near = ", ".join(difflib.get_close_matches(model_name.name, architectures, n=3, cutoff=0.3))
-        raise UserError(
-            f"{model_name.option}: open_clip has no architecture {model_name.name!r}; similar names: {near or 'none'}"
-        )
-    return json.loads(architectures[model_name.name].read_text(encoding="utf-8"))
-
-
-def _architectures() -> dict[str, Path]:
-    """Return the architecture files of open_clip by name, without importing it."""
-    package_spec = importlib.util.find_spec("open_clip")
-    (folder,) = package_spec.submodule_search_locations or ["."] if package_spec else ["."]
-    return {file.stem: file for file in Path(folder, "model_configs").glob("*.json")}
 
 
 def _folder(model_name: ModelName) -> Path:

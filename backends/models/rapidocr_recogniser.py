@@ -272,7 +272,6 @@ class _Graph:
             for name in node.input:
                 self._readers[name].append(node)
         self._absorbed: set[str] = set()
-        self._products: set[str] = set()
         self.made: list[TensorProto] = []
 
     def replaced(self, node: "NodeProto") -> Iterator["NodeProto"]:
@@ -286,20 +285,12 @@ class _Graph:
         if weights is not None and node.op_type == "Conv" and self._is_product(node, weights):
             rows, product = f"{node.name}.rows", f"{node.name}.product"
             result, bias = self._with_bias(node)
-            self._products.add(result)
             columns = np.ascontiguousarray(weights[:, :, 0, 0].T)
             yield helper.make_node("Transpose", [node.input[0]], [rows], perm=TO_ROWS)
             yield self._product(node.name, rows, columns, product, bias)
             yield helper.make_node("Transpose", [product], [result], perm=TO_CHANNELS)
         elif weights is not None and node.op_type == "MatMul" and weights.ndim == 2 and weights.size > LARGE_WEIGHTS:
             yield self._product(node.name, node.input[0], weights, *self._with_bias(node))
-        elif node.op_type == "Add" and weights is None and not self._products.isdisjoint(node.input):
-            # Added as rows, what goes around products is transposed once, and not for each of them.
-            summands = [f"{node.name}.rows.{number}" for number in range(2)]
-            for name, summand in zip(node.input, summands, strict=True):
-                yield helper.make_node("Transpose", [name], [summand], perm=TO_ROWS)
-            yield helper.make_node("Add", summands, [f"{node.name}.sum"])
-            yield helper.make_node("Transpose", [f"{node.name}.sum"], [node.output[0]], perm=TO_CHANNELS)
         else:
             yield node
 

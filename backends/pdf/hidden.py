@@ -115,7 +115,7 @@ def _filter_text(page: "pymupdf.Page", least: float) -> None:
     options.recurse = options.instance_forms = 1
     options.ascii = options.no_update = 0
     options.add_factory(factory.internal())
-    pdf_page = mupdf.pdf_page_from_fz_page(page.this) if isinstance(page.this, mupdf.FzPage) else page.this
+    pdf_page = mupdf.pdf_page_from_fz_page(page.this)
     mupdf.pdf_filter_page_contents(pdf_page.doc(), pdf_page, options)
 
 

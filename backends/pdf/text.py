@@ -46,57 +46,19 @@ SAME_WIDTH_EM = 0.002
 """Maximum difference of their widths, in ems."""
 BOLD_SHARE = 0.9
 """Minimum share of a line's letters in its font, and in bold."""
-_PRIVATE = re.compile("[\uf020-\uf0ff]")
-"""Characters of fonts of symbols, by their codes."""
-_BOXES = dict.fromkeys(map(ord, "❏❐❑❒"), "☐")
+_CODE, _PRIVATE = re.compile("[!-\u00ff]"), re.compile("[\uf020-\uf0ff]")
+"""Characters of fonts of symbols: their codes, with a map to Unicode or without."""
+_BULLET = ord("•")
+_BOXES = str.maketrans("❏❐❑❒", "☐☐☐☐")
 """Empty boxes with a shadow, which are read as boxes."""
-_SYMBOL = {
-    0x2D: "–",
-    0xB0: "°",
-    0xB1: "±",
-    0xB4: "×",
-    0x6D: "µ",
-    0x57: "Ω",
-    0xA3: "≤",
-    0xB3: "≥",
-    0xAE: "→",
-    0xAC: "←",
-    0xDE: "⇒",
-}
-_WINGDINGS = {
-    **{
-        0x6C: "●",
-        0x6E: "■",
-        0xA7: "▪",
-        0x75: "◆",
-        0x77: "◆",
-        0xD8: "➢",
-        0xE0: "→",
-        0xE8: "➔",
-        0xF0: "⇨",
-        0x4A: "☺",
-        0x46: "☞",
-    },
-    **{0xFC: "✓", 0xFB: "✗", 0x6F: "☐", 0xA8: "☐", 0x71: "☐", 0x72: "☐", 0xFE: "☑", 0xFD: "☒", 0x78: "☒", 0xB5: "µ"},
-}
+_WINGDINGS = str.maketrans("FJlnoqruwx§¨µØàèðûüýþ", "☞☺●■☐☐☐◆◆☒▪☐µ➢→➔⇨✗✓☒☑")
 _SYMBOLS = {
-    "wingdings2": {
-        0x4F: "✗",
-        0x50: "✓",
-        0x51: "☒",
-        0x52: "☑",
-        0x53: "☒",
-        0x54: "☒",
-        0xA3: "☐",
-        0x98: "●",
-        0xA2: "■",
-        0x2A: "☐",
-    },
-    "webdings": {0x61: "✓", 0x72: "✗", 0x63: "☐", 0x67: "■", 0x6E: "●", 0x3D: "■", 0x34: "▸", 0x69: "ℹ", 0x7E: "⚠"},
+    "wingdings2": str.maketrans("*OPQRST¢£", "☐✗✓☒☑☒☒●■☐"),
+    "webdings": str.maketrans("4=acginr~", "▸■✓☐■ℹ●✗⚠"),
     "wingdings": _WINGDINGS,
-    "": _WINGDINGS | _SYMBOL,
+    "": _WINGDINGS | str.maketrans("-Wm£¬®°±³´Þ", "–Ωµ≤←→°±≥×⇒"),
 }
-"""What fonts of symbols show by those codes, by a part of their name; others are bullets."""
+"""What fonts of symbols show by their codes, written as letters of Latin-1, by a part of their name; others are bullets."""
 MONO_SHARE = 0.9
 """Minimum share of a line's letters and digits in such a font; others, such as "<", are often of a mathematical one."""
 _WRITTEN = re.compile(r"\w")
@@ -253,8 +215,8 @@ def _with_symbols(text: str, font: str) -> str:
     table = next(symbols for part, symbols in _SYMBOLS.items() if part in name)
     if "dings" in name:
         # Without a map to Unicode, the letters are the codes.
-        text = "".join([table.get(ord(letter), "•") if "!" <= letter <= "\u00ff" else letter for letter in text])
-    return _PRIVATE.sub(lambda private: table.get(ord(private[0]) - 0xF000, "•"), text) if not text.isascii() else text
+        text = _CODE.sub(lambda code: chr(table.get(ord(code[0]), _BULLET)), text)
+    return _PRIVATE.sub(lambda private: chr(table.get(ord(private[0]) - 0xF000, _BULLET)), text)
 
 
 @cache

@@ -36,7 +36,7 @@ from schemas.ids import CORPUS_NAME
 from schemas.models import MINILM, MULTILINGUAL, NONE
 from schemas.tags import CANONICAL, DIGITS_DEFAULT, DIGITS_MOST, NAMED_TEMPLATES, TagTemplate
 
-Layout = Literal["never", "doubtful", "every_page"]
+Layout = Literal["never", "every_page"]
 """The pages on which the layout model runs."""
 
 
@@ -51,7 +51,7 @@ class ParseOptions(Section):
     layout: Layout = Field(
         "every_page",
         description="Pages on which PyMuPDF's layout model tells paragraphs, list items, headings and tables apart, at 0.2 "
-        "CPU-seconds each. doubtful: those with drawings, pictures, or text side by side. Rules read the others.",
+        "CPU-seconds each. Rules read the others.",
     )
     passwords_env: Variable | None = Field(
         None, description="Environment variable with passwords to try on encrypted documents, one a line."

@@ -72,7 +72,7 @@ class EntryKind(StrEnum):
     IMAGE_EMBEDDER = (
         "image_embedder",
         "of open_clip: pictures and texts in one space",
-        _POOL | {"weights", "precision"},
+        _POOL | {"precision"},
         16,
     )
     LATE_EMBEDDER = (
@@ -109,7 +109,7 @@ class ModelEntry(Section):
     kind: EntryKind = Field(description="; ".join(f"{kind}: {kind.means}" for kind in EntryKind) + ".")
     model: Text = Field(
         description="Its name at the endpoint or on the Hugging Face hub, or its folder. Of a text_embedder also "
-        f"{MINILM} or {MULTILINGUAL}, of an image_embedder an architecture such as ViT-L-14."
+        f"{MINILM} or {MULTILINGUAL}."
     )
     revision: Revision | None = Field(
         None,
@@ -144,7 +144,6 @@ class ModelEntry(Section):
     code_revision: Revision | None = Field(
         None, description="The commit of that code if it is in another repository than the model."
     )
-    weights: Text | None = Field(None, description="Of an architecture: the file of its weights.")
     precision: Literal["float32", "bfloat16"] = Field(
         "float32",
         description="Of pictures' vectors. bfloat16: several times as fast on a GPU; other vectors, so changing it embeds again.",
@@ -224,9 +223,7 @@ class ModelEntry(Section):
     def picture_model(self, option: str, **extra_settings: str | float) -> ModelName:
         """Return an embedder of pictures as its loaders take it; the default precision is in no key."""
         precision = None if self.precision == FLOAT32 else self.precision
-        return ModelName(
-            self.model, self.revision, settings(weights=self.weights, precision=precision, **extra_settings), option
-        )
+        return ModelName(self.model, self.revision, settings(precision=precision, **extra_settings), option)
 
 
 class EmbeddingEndpoint(EndpointOptions):

@@ -244,7 +244,7 @@ def match_keys(figures: Mapping[int, tuple[BBox, Collection[str]]], keys: Sequen
         (-_share(names, key.names), distance(box, key.bbox), number, key_number)
         for number, (box, names) in figures.items()
         for key_number, key in enumerate(keys)
-        if names and _share(names, key.names) >= COVERED_SHARE
+        if _share(names, key.names) >= COVERED_SHARE
     )
     keys_by_figure: dict[int, CalloutKey] = {}
     assigned: set[int] = set()

@@ -116,8 +116,7 @@ def placed_graphics(
             continue
         parts.append(part)
         free = [region for region in free if region not in inner]
-        if part.framed:
-            used_frames.add(frame)
+        used_frames.add(frame)
     return Placed(parts, free, [mark for mark in marks if mark.frame not in used_frames])
 
 
@@ -251,7 +250,6 @@ def _is_of_column(part: Part, pictures: Sequence[Part]) -> bool:
         # Both sides of a box add up to twice its centre, hence twice the tolerance.
         if abs(sum(picture.bbox[::2]) - sum(part.bbox[::2])) <= 2 * SAME_CENTRE_PT
         and 1 / SAME_SIZE <= max(part.bbox.height, 1.0) / picture.bbox.height <= SAME_SIZE
-        and 1 / SAME_SIZE <= max(part.bbox.width, 1.0) / picture.bbox.width <= SAME_SIZE
     ]
     return len(alike) >= FEWEST_ALIKE
 

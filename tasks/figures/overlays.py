@@ -78,18 +78,15 @@ def _covers(drawing: BBox, picture: BBox) -> bool:
 
 def _is_border(mark: Mark, box: BBox) -> bool:
     """Return whether a mark is only a border, a shadow or a background of an image."""
-    if mark.strokes:
-        return mark.white
-    return goes_around(mark, box) or mark.white or (mark.is_rule and not box.contains(mark.bbox))
+    return not mark.strokes and (goes_around(mark, box) or (mark.is_rule and not box.contains(mark.bbox)))
 
 
 def one_picture(parts: Sequence[Part], lines: Sequence[Line]) -> PictureRegion:
     """Make one picture of parts; a single image with nothing over it stays that image."""
     images = [region for part in parts for region in part.images]
-    marks = [mark for part in parts for mark in part.marks]
-    if len(images) == 1 and (len(parts) == 1 or all(mark.is_rule for mark in marks)) and not parts[0].framed:
+    if len(images) == 1 and not parts[0].framed:
         image = images[0]
-        drawn_over = len(parts) == 1 and not all(_is_border(mark, image.bbox) for mark in marks)
+        drawn_over = not all(_is_border(mark, image.bbox) for part in parts for mark in part.marks)
         # An image with a few words on it is drawn with these labels; one under a longer text is kept as it is stored.
         label_characters = sum(len(line.text) for line in lines if image.bbox.contains(line.bbox))
         if not drawn_over and not 0 < label_characters < MOST_LABEL_CHARACTERS:

@@ -80,7 +80,7 @@ class Part:
     @cached_property
     def shapes(self) -> int:
         """Its visible marks that are not rules."""
-        return sum(not mark.is_rule and not mark.white for mark in self.marks)
+        return sum(not mark.is_rule for mark in self.marks)
 
     @property
     def is_inline_image(self) -> bool:

@@ -30,19 +30,14 @@ _SLANT = 0.01
 _STRIDE = 16  # a sample of pixels is enough for most pictures that are not blank
 
 
-def as_displayed(pixels: NDArray[Any], matrix: Matrix, rotation: int) -> NDArray[Any] | None:
+def as_displayed(pixels: NDArray[Any], matrix: Matrix, rotation: int) -> NDArray[Any]:
     """Rotate and mirror an image's pixels as the reader sees them.
 
     Args:
         pixels: As stored.
-        matrix: How it is drawn.
+        matrix: How it is drawn; not slanted.
         rotation: The page's own, in degrees clockwise.
-
-    Returns:
-        The same pixels, rotated and mirrored; None if the image is slanted.
     """
-    if is_slanted(matrix):
-        return None
     a, b, c, d = matrix
     if abs(a) > abs(b):
         pixels = pixels[:: 1 if d > 0 else -1, :: 1 if a > 0 else -1]
@@ -56,7 +51,7 @@ def stands_as_stored(matrix: Matrix, rotation: int) -> bool:
     # Six different pixels of unequal sides are changed by every rotation and mirroring but the identity.
     probe = np.arange(6).reshape(2, 3)
     views = (as_displayed(probe, matrix, 0), as_displayed(probe, matrix, rotation))
-    return any(view is not None and np.array_equal(view, probe) for view in views)
+    return any(np.array_equal(view, probe) for view in views)
 
 
 def is_slanted(matrix: Matrix) -> bool:
@@ -161,8 +156,7 @@ class FigureCollector:
         except BadInputError as error:
             return error, None
         if turn is not None:
-            turned_pixels = as_displayed(pixels, turn, rotation)
-            pixels = pixels if turned_pixels is None else turned_pixels
+            pixels = as_displayed(pixels, turn, rotation)
         raw_sha1 = stream_sha1(embedded)
         return self._keep(scaled(pixels, MAX_FIGURE_PIXELS)), raw_sha1
 

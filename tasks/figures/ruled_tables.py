@@ -92,7 +92,7 @@ def ruling_of(part: Part, *, filled: bool = True) -> Ruling:
         filled: Filled boxes may be cells, too.
     """
     rules = [mark.bbox for mark in part.marks if mark.is_rule]
-    boxes = [mark.bbox for mark in part.marks if not mark.is_rule and not mark.white and (filled or not mark.filled)]
+    boxes = [mark.bbox for mark in part.marks if not mark.is_rule and (filled or not mark.filled)]
     # One box alone may be the background of a cell or a border; around the whole, it is the outer rules of a table.
     boxes = boxes if len(boxes) >= FEWEST_BOXES else [box for box in boxes if rules and same_sides(box, part.bbox)]
     across = [RulePiece((y0 + y1) / 2, x0, x1) for x0, y0, x1, y1 in rules if x1 - x0 >= y1 - y0]
@@ -182,7 +182,7 @@ def _are_side_by_side(first: Part, second: Part) -> bool:
 
 
 def _thickness(part: Part) -> float:
-    return median(min(mark.bbox.width, mark.bbox.height) for mark in part.marks if not mark.is_rule and not mark.white)
+    return median(min(mark.bbox.width, mark.bbox.height) for mark in part.marks)
 
 
 def has_bars(part: Part, lines: Sequence[Line]) -> bool:

@@ -280,9 +280,7 @@ def in_logical_order(lines: Sequence[PageLine], letters: LineLetters) -> Iterato
     parts = [
         PageLine(part, visible)
         for line, visible in lines
-        for part in (
-            _split_at_gutters(line, letters) if runs_right_to_left(line.text) else [_with_ligatures(line, letters)]
-        )
+        for part in (_split_at_gutters(line, letters) if runs_right_to_left(line.text) else [line])
     ]
     for row in _rows(parts, letters):
         if not runs_right_to_left("".join([line.text for line, _ in row])):
@@ -319,21 +317,6 @@ def _split_at_gutters(line: Line, letters: LineLetters) -> list[Line]:
         letters.keep(part, Letters(words, [boxes[at] for at in part_letters], level))
         parts.append(part)
     return parts if len(parts) > 1 else [line]
-
-
-def _with_ligatures(line: Line, letters: LineLetters) -> Line:
-    """Return a line of another script with the ligatures of its right-to-left words in order."""
-    level = letters.direction(line) if has_right_to_left(line.text) else None
-    if level is None:
-        return line
-    text, boxes = letters(line)
-    words, level_boxes = with_ligatures_in_order(text, [turned(box, level) for box in boxes])
-    if words == text:
-        return line
-    back = level[0], -level[1]
-    ordered = line._replace(text=escape(words))
-    letters.keep(ordered, Letters(words, [turned(box, back) for box in level_boxes], level))
-    return ordered
 
 
 def _rows(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[list[PageLine]]:

@@ -72,7 +72,7 @@ def find_code(lines: Sequence[Line], left_out: Set[Line] = frozenset()) -> list[
     """Return the code of an upright page, one block of lines each.
 
     Code is rows in monospace alone: one or two with two words in one, three of any, or a single word that is indented below a
-    colon. A row that is part of a sentence isn't code, nor are addresses, list items, and one or two rows of a table.
+    colon. A row that is part of a sentence isn't code, nor are addresses and list items.
 
     Args:
         lines: In MuPDF's order.
@@ -128,8 +128,7 @@ def _runs(rows: Sequence[_Row], left_out: Set[Line]) -> Iterator[range]:
     start: int | None = None
     in_sentence = False
     for at, row in enumerate(rows):
-        numbered = row.is_number and start is not None and _begins_with(row, rows[at - 1])
-        is_code_row = (row.is_mono or numbered) and not _BULLET.match(row.text) and left_out.isdisjoint(row.parts)
+        is_code_row = row.is_mono and not _BULLET.match(row.text) and left_out.isdisjoint(row.parts)
         if start is not None and not (is_code_row and _follows(rows[at - 1], row)):
             yield range(start, at)
             start = None
@@ -140,22 +139,13 @@ def _runs(rows: Sequence[_Row], left_out: Set[Line]) -> Iterator[range]:
         yield range(start, len(rows))
 
 
-def _begins_with(number: _Row, row: _Row) -> bool:
-    first = row.parts[0]
-    return _is_number(first) and abs(first.bbox.x1 - number.bbox.x1) <= number.size
-
-
 def _follows(above: _Row, below: _Row) -> bool:
-    alike = is_same_size(above.size, below.size) or above.is_number or below.is_number
-    return alike and _is_below(above, below)
-
-
-def _is_below(above: _Row, below: _Row) -> bool:
-    return -OVERLAP_EM * above.size <= below.bbox.y0 - above.bbox.y1 <= BLANK_EM * above.size
+    is_alike = is_same_size(above.size, below.size) or above.is_number or below.is_number
+    return is_alike and -OVERLAP_EM * above.size <= below.bbox.y0 - above.bbox.y1 <= BLANK_EM * above.size
 
 
 def _goes_on(rows: Sequence[_Row], at: int, *, in_sentence: bool) -> bool:
-    """Return whether a row is a part of the sentence above it: not indented, and wrapped, or between two of its lines.
+    """Return whether a row is a part of the sentence above it: wrapped, or between two of its lines.
 
     Args:
         rows: Those of the page.
@@ -166,8 +156,6 @@ def _goes_on(rows: Sequence[_Row], at: int, *, in_sentence: bool) -> bool:
         return False
     line, before = rows[at].parts[0], rows[at - 1].parts[-1]
     if (before.mono and not in_sentence) or before.block != line.block:
-        return False
-    if line.bbox.x0 - before.bbox.x0 > INDENT_EM * line.size:
         return False
     if at + 1 < len(rows) and rows[at + 1].parts[0].block == line.block and not rows[at + 1].is_mono:
         return True
@@ -183,23 +171,12 @@ def _is_code(rows: Sequence[_Row], run: range) -> bool:
     if len(code_rows) >= FEWEST_ROWS:
         return True
     before = rows[run.start - 1] if run.start else None
-    after = rows[run.stop] if run.stop < len(rows) else None
     is_introduced = (
         before is not None
         and before.text.endswith(":")
         and code_rows[0].bbox.x0 - before.bbox.x0 > INDENT_EM * code_rows[0].size
     )
-    return (is_introduced or any(len(text.split()) > 1 for text in texts)) and not any(
-        _is_part_of_table(code_rows, row) for row in (before, after) if row is not None
-    )
-
-
-def _is_part_of_table(code_rows: Sequence[_Row], adjacent_row: _Row) -> bool:
-    """Return whether a row before or behind is level with one of the rows, or has cells right above or below cells of theirs."""
-    if any(is_level(row.bbox, adjacent_row.bbox) for row in code_rows):
-        return True
-    is_next = _is_below(code_rows[-1], adjacent_row) or _is_below(adjacent_row, code_rows[0])
-    return is_next and len(adjacent_row.parts) > 1 and any(len(row.parts) > 1 for row in code_rows)
+    return is_introduced or any(len(text.split()) > 1 for text in texts)
 
 
 def _grid(lines: Sequence[Line]) -> tuple[float, float]:

@@ -70,9 +70,8 @@ def reordered(blocks: Sequence[LayoutBlock], *, right_to_left: bool = False) -> 
 
 def _stands_over(upper: LayoutBlock, lower: LayoutBlock) -> bool:
     """Return whether a block ends above another one in the same column."""
-    x0, y0, x1, y1 = upper.box
-    _, top, _, bottom = lower.box
-    if y1 > top + TOUCH_PT or y0 + y1 >= top + bottom:
+    x0, _, x1, y1 = upper.box
+    if y1 > lower.box.y0 + TOUCH_PT:
         return False
     head_x0, _, head_x1, _ = lower.head
     shared = (x1 if x1 < head_x1 else head_x1) - (x0 if x0 > head_x0 else head_x0)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from schemas.corpus import Layout, ParseOptions
 from schemas.documents import (
     TAGGED,
-    Figure,
     Kind,
     LayoutLabel,
     Line,
@@ -105,7 +104,7 @@ def parse(
     doc_id: str,
     options: ParseOptions,
     *,
-    keep_figure: KeepFigure | None,
+    keep_figure: KeepFigure,
     opened: Callable[[int], None] = lambda _pages: None,
 ) -> ParsedDocument:
     """Parse one PDF.
@@ -116,8 +115,7 @@ def parse(
         document: The open PDF.
         doc_id: The digest of its bytes.
         options: Resolution and size of figures, and the page limit. The caller limits time and memory.
-        keep_figure: Called with each figure once its page is read, so that memory has the pixels of one page. None skips the
-            pixels: placements then have a box and a role, but no figure.
+        keep_figure: Called with each figure once its page is read, so that memory has the pixels of one page.
         opened: Called with the number of pages before the first is read.
 
     Raises:
@@ -129,7 +127,7 @@ def parse(
             FailureCode.PAGE_LIMIT,
         )
     opened(document.page_count)
-    reading = _Reading(document, options.layout, None if keep_figure is None else FigureCollector(options, keep_figure))
+    reading = _Reading(document, options.layout, FigureCollector(options, keep_figure))
     reading.read_all()
     placements = without_logos(without_repeats(reading.placements, reading.pages), reading.pages, reading.lines)
     # Pictures on many pages that turn out to be templates have lost their figures by now.
@@ -139,7 +137,7 @@ def parse(
         title=title_of(document.title, reading.lines),
         pages=tuple(reading.pages),
         lines=tuple(reading.lines),
-        figures=tuple(figure for figure in reading.figures if figure.figure_id in kept_figure_ids),
+        figures=tuple(figure for figure in reading.collection.figures.values() if figure.figure_id in kept_figure_ids),
         placements=tuple(placements),
         tables=tuple(with_placeholders(page, grid, placements) for page, grid in reading.grids),
         outline=tuple(read_outline(document, reading.pages)),
@@ -161,7 +159,7 @@ class _Reading:
 
     document: PdfDocument
     layout: Layout
-    collection: FigureCollector | None
+    collection: FigureCollector
     pages: list[Page] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
@@ -169,11 +167,6 @@ class _Reading:
     failures: list[PageFailure] = field(default_factory=list)
     backgrounds: Counter[str] = field(default_factory=Counter)
     found_anything: bool = False
-
-    @property
-    def figures(self) -> list[Figure]:
-        """All kept figures."""
-        return [] if self.collection is None else list(self.collection.figures.values())
 
     def read_all(self) -> None:
         """Read every page.
@@ -282,8 +275,6 @@ class _Reading:
         box = (region.bbox & content.drawn.box).rounded()
         role, reason = role_of(region, content.texts, hidden)
         placement = Placement(content.page.page, order, box, None, region.kind, role, reason)
-        if self.collection is None:
-            return placement
         if role is Role.BACKGROUND and self._is_template(region.image, content.drawn):
             return placement
         try:

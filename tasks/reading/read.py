@@ -18,23 +18,13 @@ from tasks.reading.bidi import LineLetters, has_right_to_left, in_logical_order
 from tasks.reading.blocks import regroup_lines
 from tasks.tables.promised import tables_under_titles
 
-_MARKS = {
-    "`": "\N{COMBINING GRAVE ACCENT}",
-    "´": "\N{COMBINING ACUTE ACCENT}",
-    "^": "\N{COMBINING CIRCUMFLEX ACCENT}",
-    "ˆ": "\N{COMBINING CIRCUMFLEX ACCENT}",
-    "~": "\N{COMBINING TILDE}",
-    "˜": "\N{COMBINING TILDE}",
-    "¨": "\N{COMBINING DIAERESIS}",
-    "˚": "\N{COMBINING RING ABOVE}",
-    "ˇ": "\N{COMBINING CARON}",
-    "˘": "\N{COMBINING BREVE}",
-    "¯": "\N{COMBINING MACRON}",
-    "˙": "\N{COMBINING DOT ABOVE}",
-    "˝": "\N{COMBINING DOUBLE ACUTE ACCENT}",
-    "¸": "\N{COMBINING CEDILLA}",
-    "˛": "\N{COMBINING OGONEK}",
-}
+_MARKS = dict(
+    zip(
+        "`´^ˆ~˜¨˚ˇ˘¯˙˝¸˛",
+        "\u0300\u0301\u0302\u0302\u0303\u0303\u0308\u030a\u030c\u0306\u0304\u0307\u030b\u0327\u0328",
+        strict=True,
+    )
+)
 """The combining mark of each spacing accent."""
 
 _DOTLESS = {"ı": "i", "ȷ": "j"}
@@ -152,7 +142,7 @@ def _share(accent_box: BBox, letter_box: BBox) -> float:
 
 def drawn_bullets(marks: Sequence[Mark], lines: Sequence[PageLine]) -> tuple[list[Mark], list[PageLine]]:
     """Return the marks of a page that aren't bullets, and a line for each that is."""
-    candidates = [mark for mark in marks if mark.filled and not mark.white and _is_square(mark.bbox)]
+    candidates = [mark for mark in marks if mark.filled and _is_square(mark.bbox)]
     visible = [line for line, is_visible in lines if is_visible]
     behind = {mark: line for mark in candidates if (line := _line_behind(mark.bbox, visible)) is not None}
     columns = [round(mark.bbox.x0) for mark in behind]
@@ -275,9 +265,8 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
     letters = LineLetters(drawn)
     with rejecting("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
         lines = _lines(drawn, letters)
-        asks_model = layout == "every_page" or (layout == "doubtful" and _is_doubtful(drawn))
         is_drawn = max(drawn.box.width, drawn.box.height) <= MAX_SIDE_PT
-        regions = drawn.regions() if asks_model and is_drawn else None
+        regions = drawn.regions() if layout == "every_page" and is_drawn else None
         if regions and not drawn.rotation:
             regions = tables_under_titles(regions, [line for line, is_visible in lines if is_visible])
         # Bullets and underlines belong to the text, and must not be taken for drawings or rules of tables.
@@ -286,14 +275,6 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
     characters = sum([len(line.text.strip()) for line, _ in lines])
     page = Page(number, drawn.box.width, drawn.box.height, drawn.rotation, characters)
     return ParsedPage(page, drawn, tuple(lines), letters, marks, regions)
-
-
-def _is_doubtful(page: PdfPage) -> bool:
-    """Return whether a page is more than one column of lines: it has drawings or pictures, or lines side by side."""
-    lines = [line for line, is_visible in page.lines if is_visible]
-    return bool(page.images or page.marks) or any(
-        is_level(a.bbox, b.bbox) and a.bbox.gap_x(b.bbox) > a.size for a, b in pairwise(lines)
-    )
 
 
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:

@@ -52,7 +52,7 @@ def layout_tables(
         letters = sum(len(line.text) for line in inner)
         # A table of contents has rows and columns as well, but it is furniture.
         is_contents = 2 * len(contents_entries(inner)) > len(inner)
-        if inner and not is_contents and sum(len(line.text) for line in inner if line.mono) < MONO_SHARE * letters:
+        if not is_contents and sum(len(line.text) for line in inner if line.mono) < MONO_SHARE * letters:
             pieces = [piece for line in inner for piece in _pieces(line, region.columns, letters_of)]
             rulings.append(_ruling(region, pieces, marks))
     return rulings

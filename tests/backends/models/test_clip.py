@@ -1,7 +1,6 @@
 """Pictures and texts in one space: any model of open_clip, here a tiny one with random weights."""
 
 import io
-import json
 import os
 import shutil
 import subprocess
@@ -94,27 +93,6 @@ def test_strips_and_transparent_pictures_are_seen_on_white(embedder: PictureEmbe
         embedder.embed_pictures([b"no picture"])
 
 
-def test_an_architecture_comes_with_the_file_of_its_weights(
-    folder: Path, embedder: PictureEmbedder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    import open_clip
-
-    described = json.loads((folder / clip.CONFIG).read_text())["model_cfg"]
-    other = described | {"text_cfg": described["text_cfg"] | {"width": 32}}
-    for name, configuration in (("tiny", described), ("other", other)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(configuration))
-    open_clip.add_model_config(tmp_path)
-    known = {**clip._architectures(), **{file.stem: file for file in tmp_path.glob("*.json")}}
-    monkeypatch.setattr(clip, "_architectures", lambda: known)
-    weights = (("weights", str(folder / "open_clip_model.safetensors")),)
-    offered = IMAGE_EMBEDDERS.find(ModelName("tiny", "1", weights))
-    assert offered.card().dimension == CLIP_DIMENSION
-    assert offered.load(4).embed_query("a pump") == pytest.approx(embedder.embed_query("a pump"), abs=ROUNDING)
-    assert clip.clip_card(ModelName("ViT-L-14", "1", weights)).dimension == 768
-    with pytest.raises(UserError, match=r"^embeddings\.image: open_clip can't load other: .*width"):
-        Clip(ModelName("other", "1", weights, "embeddings.image"), 1)
-
-
 def test_describing_a_model_imports_neither_torch_nor_open_clip(folder: Path) -> None:
     code = (
         "import sys\nfrom backends.models.registry import IMAGE_EMBEDDERS\nfrom schemas.models import ModelName\n"
@@ -125,29 +103,23 @@ def test_describing_a_model_imports_neither_torch_nor_open_clip(folder: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "weights", "says"),
+    ("name", "says"),
     [
-        ("ViT-L-14", None, r"ViT-L-14 is an architecture; name the file of its weights too"),
-        ("ViT-L-14", "no/such.safetensors", r"there are no weights at no/such\.safetensors; bring the file"),
-        ("ViT-L-41", __file__, r"open_clip has no architecture 'ViT-L-41'; similar names: .*ViT-L-14"),
-        ("{empty}", None, r"the folder .* has no open_clip_config\.json"),
-        ("{bare}", None, r"the folder .* has no weights; bring them there"),
-        ("{vague}", None, r"open_clip_config\.json of .* describes no model"),
+        ("{empty}", r"the folder .* has no open_clip_config\.json"),
+        ("{bare}", r"the folder .* has no weights; bring them there"),
+        ("{vague}", r"open_clip_config\.json of .* describes no model"),
     ],
-    ids=["architecture", "no weights", "unknown", "empty folder", "bare folder", "no model"],
+    ids=["empty folder", "bare folder", "no model"],
 )
-def test_what_is_missing_is_named_before_anything_is_loaded(
-    name: str, weights: str | None, says: str, folder: Path, tmp_path: Path
-) -> None:
+def test_what_is_missing_is_named_before_anything_is_loaded(name: str, says: str, folder: Path, tmp_path: Path) -> None:
     for kind, text in (("empty", None), ("bare", (folder / clip.CONFIG).read_text()), ("vague", "{}")):
         (tmp_path / kind).mkdir()
         if text is not None:
             (tmp_path / kind / clip.CONFIG).write_text(text)
     (tmp_path / "vague" / "model.safetensors").touch()
     given = name.format(empty=tmp_path / "empty", bare=tmp_path / "bare", vague=tmp_path / "vague")
-    settings = () if weights is None else (("weights", weights),)
     with pytest.raises(UserError, match=rf"^embeddings\.image: {says}"):
-        IMAGE_EMBEDDERS.find(ModelName(given, "1", settings, "embeddings.image")).card()
+        IMAGE_EMBEDDERS.find(ModelName(given, "1", (), "embeddings.image")).card()
 
 
 def test_a_name_on_the_hub_is_found_in_its_cache(

@@ -135,7 +135,7 @@ def test_a_rotated_page_is_read_as_its_reader_sees_it(rotation: int) -> None:
     page = document.new_page(width=600, height=600)
     page.insert_htmlbox((100, 100, 400, 300), f"<p dir=rtl>{TEXT}</p>", rotate=rotation)
     page.set_rotation(rotation)
-    parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=None)
+    parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=lambda _name, _picture: None)
     assert " ".join(line.text.strip() for line in parsed.lines) == TEXT
 
 
@@ -145,7 +145,12 @@ def test_letters_too_small_to_see_do_no_harm() -> None:
     page.insert_htmlbox((72, 72, 300, 90), "<p dir=rtl>שלום</p>")
     for left, word in ((100, "abc"), (300, "def")):
         page.insert_text((left, 200), word, fontsize=0.001)
-    assert parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=None).lines[0].text.strip() == "שלום"
+    assert (
+        parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=lambda _name, _picture: None)
+        .lines[0]
+        .text.strip()
+        == "שלום"
+    )
 
 
 def test_a_part_of_a_table_without_letters_is_rotated_like_the_rest_of_its_page() -> None:
@@ -164,7 +169,7 @@ def test_a_label_far_beside_a_line_is_none_of_its_words() -> None:
     pen.text((520, 200), "M")
     pen.text((400, 200), words[::-1], font=HEBREW)
     pen.done()
-    parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=None)
+    parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=lambda _name, _picture: None)
     assert sorted(line.text.strip() for line in parsed.lines) == ["M", words]
 
 
@@ -228,13 +233,18 @@ def _glyphs(shown: str, *ligatures: str) -> list[str]:
     ids=["lam-alef", "several", "of three letters", "with marks", "Latin", "numbers"],
 )
 def test_letters_of_one_glyph_are_read_in_order(glyphs: list[str], spoken: str, as_read: bool) -> None:
-    parsed = parse(open_document(_set(glyphs, as_read=as_read).tobytes()), "d", ParseOptions(), keep_figure=None)
+    parsed = parse(
+        open_document(_set(glyphs, as_read=as_read).tobytes()),
+        "d",
+        ParseOptions(),
+        keep_figure=lambda _name, _picture: None,
+    )
     assert [line.text.strip() for line in parsed.lines] == [spoken]
 
 
 def test_letters_of_one_glyph_are_read_in_order_in_a_line_of_another_script() -> None:
     document = _set(_glyphs("Type ①ب here, not ②س, to go on", "لا", "لأ"), as_read=False)
-    parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=None)
+    parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=lambda _name, _picture: None)
     assert re.findall("[\u0600-\u06ff]+", parsed.lines[0].text) == ["بلا", "سلأ"]
 
 

@@ -183,7 +183,9 @@ def _first_words(paragraphs: Sequence[tuple[str, tuple[float, float]]], words: s
     page = document.new_page(width=595, height=842)
     for first, (left, right) in paragraphs:
         page.insert_htmlbox((left, 100, right, 400), f"<p dir={direction}>{first} {words * 6}</p>")
-    parsed = parse(open_document(document.tobytes(no_new_id=True)), "d", ParseOptions(), keep_figure=None)
+    parsed = parse(
+        open_document(document.tobytes(no_new_id=True)), "d", ParseOptions(), keep_figure=lambda _name, _picture: None
+    )
     return [block.text.split()[0] for block in structure(parsed, {}).blocks]
 
 

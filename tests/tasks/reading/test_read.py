@@ -134,7 +134,7 @@ def test_left_to_right_lines_are_left_as_they_are_and_their_letters_not_read() -
 
 def test_a_page_whose_letters_cannot_be_read_is_a_failure_and_the_others_are_read() -> None:
     pages = {1: _Page(1, [_line("שלום", 200, 100)], unreadable_letters=True), 2: _Page(2, [_line("Pump", 72, 100, page=2)])}
-    parsed = parse(_Document(pages), "d", ParseOptions(), keep_figure=None)
+    parsed = parse(_Document(pages), "d", ParseOptions(), keep_figure=lambda _name, _picture: None)
     assert [line.text for line in parsed.lines] == ["Pump"]
     assert [(failure.page, failure.code) for failure in parsed.failures] == [(1, FailureCode.PAGE_UNREADABLE)]
 
@@ -193,7 +193,7 @@ def test_an_outline_keeps_what_points_to_a_page_and_heights_that_are_on_it() -> 
         OutlineEntry(2, "Turned", 2, 100.0),
     ]
     document = _Document({1: _Page(1), 2: _Page(2, rotation=90)}, entries)
-    parsed = parse(document, "d", ParseOptions(), keep_figure=None)
+    parsed = parse(document, "d", ParseOptions(), keep_figure=lambda _name, _picture: None)
     assert [(entry.title, entry.page, entry.y) for entry in parsed.outline] == [
         ("Start", 1, 100.0),
         ("Above", 1, None),

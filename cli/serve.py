@@ -1,7 +1,6 @@
 """Commands of the query service: serve people, programs and agents, and make keys."""
 
 import asyncio
-import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -90,18 +89,6 @@ Redis = Annotated[
         help="A Redis, such as redis://localhost:6379/0, that counts the requests of keys for all workers and hosts.",
     ),
 ]
-PageCache = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        envvar="INSET_PAGE_CACHE",
-        help="Where pictures of pages are kept, for all workers; by default inset/pages in the user's cache folder.",
-    ),
-]
-PageCacheMb = Annotated[
-    int, typer.Option(min=0, help="MiB of kept pictures of pages; the least recently used are removed. 0 keeps none.")
-]
-
 _DAYS = {"d": 1, "w": 7, "y": 365}
 
 
@@ -126,8 +113,6 @@ def serve(
     redis: Redis = None,
     log_questions: Annotated[bool, typer.Option("--log-questions", help="Log the text of questions.")] = False,
     slow: Annotated[float, typer.Option(min=0, help="Seconds above which a request is logged as slow.")] = 5.0,
-    page_cache: PageCache = None,
-    page_cache_mb: PageCacheMb = 1024,
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""
@@ -155,8 +140,6 @@ def serve(
         origins=cors_origin or [],
         slow_s=slow,
         log_questions=log_questions,
-        page_cache=page_cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inset" / "pages",
-        page_cache_mb=page_cache_mb,
     )
     served = options.open()
     if as_json:

@@ -41,7 +41,6 @@ from schemas.errors import UserError
 from schemas.printing import lines
 from workers.child_processes import prepare
 from workers.draw_pages import PageDrawer
-from workers.picture_files import MOST_BYTES, PictureFiles
 
 HOST = "127.0.0.1"
 PORT = 8750
@@ -184,8 +183,6 @@ class ServiceOptions(BaseModel):
     origins: list[str] = []
     slow_s: float = SLOW_S
     log_questions: bool = False
-    page_cache: Path | None = None
-    page_cache_mb: int = MOST_BYTES >> 20
 
     def open(self) -> FastAPI:
         """Return the service of the corpora; if none is named, of all in the corpora folder but those with a wrong file.
@@ -204,8 +201,7 @@ class ServiceOptions(BaseModel):
             is_open=self.is_open,
             redis=self.redis,
         )
-        files = PictureFiles(self.page_cache, self.page_cache_mb << 20) if self.page_cache and self.page_cache_mb else None
-        drawer = PageDrawer(files=files)  # shared, so that its processes don't multiply with the corpora
+        drawer = PageDrawer()  # shared, so that its processes don't multiply with the corpora
         opened = [open_published(name, drawer) for name in self.corpora] or list(every_published(drawer))
         if not opened:
             raise UserError("there is no corpus to serve; make one with: inset init")

@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from backends.pdf.opening import RELEASE, open_pdf, rejecting
@@ -24,7 +23,6 @@ from schemas.ids import figure_file, key, sha256
 from tasks.figures.render import encode, is_blank, scaled
 from workers.child_processes import POLL_S, ChildError, Done, Refused, poll, run_all, start
 from workers.isolation import isolate, writing
-from workers.picture_files import PictureFiles
 
 LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)
 """Limits of one page. The most expensive of 692 pages of catalogues, manuals and brochures takes 0.3 s of CPU at 110 dpi."""
@@ -44,9 +42,6 @@ FAILURE_S = 900.0
 
 REMEMBERED = 1024
 """Most cached failures, and documents whose cost is tracked."""
-
-DRAWING_VERSION = "1"
-"""Part of the names of kept pictures: raise it with any change to what ``draw_page`` draws."""
 
 PICTURES_VERSION = "1"
 
@@ -114,13 +109,11 @@ class PageDrawer:
 
     A few pages are drawn at once, and a bounded number waits; callers of the same page share a drawing, which is cancelled
     when all of them are gone. Failures are cached, so that an expensive page is tried once; what fails at one resolution does
-    so at higher ones. ``files`` keeps pictures beyond the life of this process, but those of documents with a password, or of
-    a source.
+    so at higher ones.
     """
 
-    def __init__(self, *, limits: ParseOptions = LIMITS, at_once: int = AT_ONCE, files: PictureFiles | None = None) -> None:
+    def __init__(self, *, limits: ParseOptions = LIMITS, at_once: int = AT_ONCE) -> None:
         self.limits = limits
-        self._files = files
         self._at_once = at_once
         self._changed = threading.Condition()
         self._waiting: dict[Drawing, _Job] = {}
@@ -142,12 +135,6 @@ class PageDrawer:
         future: Future[bytes] = Future()
         with self._changed:
             outcome = self._cached(drawing)
-        # The file is read outside the lock, since a disk may be slow; another caller may cache the page meanwhile.
-        outcome = outcome or self._kept(drawing)
-        with self._changed:
-            if isinstance(outcome, bytes):
-                self._keep(drawing, outcome)
-            outcome = outcome or self._cached(drawing)
             if outcome is None:
                 job = self._job(drawing)
                 job.waiters.add(future)
@@ -157,13 +144,11 @@ class PageDrawer:
             _settle([future], outcome)
         return future
 
-    def remove_older(self, moment: datetime) -> None:
-        """Remove the pictures that were kept before a moment, since documents were deleted then."""
+    def clear(self) -> None:
+        """Drop cached pictures, since documents were deleted."""
         with self._changed:
             self._pictures.clear()
             self._pictures_bytes = 0
-        if self._files is not None:
-            self._files.remove_older(moment)
 
     def close(self) -> None:
         """End the children; waiting callers get a ``TransientError``."""
@@ -184,10 +169,6 @@ class PageDrawer:
             return self._pictures[drawing]
         dpi, until, failure = self._failures.get(_page(drawing), (0, 0.0, None))
         return failure if dpi <= drawing.dpi and time.monotonic() < until else None
-
-    def _kept(self, drawing: Drawing) -> bytes | None:
-        """Return a picture that was drawn earlier, perhaps by another process."""
-        return self._files.get(_key(drawing)) if self._files is not None and _may_be_kept(drawing) else None
 
     def _job(self, drawing: Drawing) -> _Job:
         job = self._running.get(drawing) or self._waiting.get(drawing)
@@ -253,8 +234,6 @@ class PageDrawer:
 
     def _finish(self, job: _Job, last: _Last) -> None:
         outcome = _outcome(job.drawing, last, self.limits)
-        if isinstance(outcome, bytes) and self._files is not None and _may_be_kept(job.drawing):
-            self._files.put(_key(job.drawing), outcome)
         with self._changed:
             self._stop_running(job)
             waiters = [*job.waiters]
@@ -303,15 +282,6 @@ def _remember(remembered: "OrderedDict[Any, Any]", name: Any, value: Any) -> Non
     remembered.move_to_end(name)
     if len(remembered) > REMEMBERED:
         remembered.popitem(last=False)
-
-
-def _may_be_kept(drawing: Drawing) -> bool:
-    return not drawing.passwords and drawing.digest is None
-
-
-def _key(drawing: Drawing) -> str:
-    """Return the name of a picture's file: a digest of all that decides its pixels."""
-    return sha256(f"{DRAWING_VERSION} {RELEASE} {drawing}".encode())
 
 
 def _page(drawing: Drawing) -> _Page:

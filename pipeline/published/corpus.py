@@ -223,7 +223,7 @@ class PublishedCorpus:
                 self._open.clear()
                 # Kept pictures of pages may show documents that are deleted by now.
                 if forgotten is not None:
-                    self.drawer.remove_older(forgotten)
+                    self.drawer.clear()
                 self._last_seen.forgotten = forgotten
 
     def _open_once(self, version: str) -> "_Views":

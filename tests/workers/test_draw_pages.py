@@ -14,7 +14,6 @@ from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError
 from tests.manuals import write_manual
 from workers import draw_pages
 from workers.draw_pages import WAITING_A_DOCUMENT, Drawing, PageDrawer
-from workers.picture_files import PictureFiles
 
 PATIENT = ParseOptions(timeout_s=3600, timeout_s_per_page=0)
 HASTY = ParseOptions(timeout_s=0.5, timeout_s_per_page=0)
@@ -27,8 +26,8 @@ Made = Callable[..., PageDrawer]
 def drawer() -> Iterator[Made]:
     made: list[PageDrawer] = []
 
-    def make(limits: ParseOptions = PATIENT, at_once: int = 2, files: PictureFiles | None = None) -> PageDrawer:
-        made.append(PageDrawer(limits=limits, at_once=at_once, files=files))
+    def make(limits: ParseOptions = PATIENT, at_once: int = 2) -> PageDrawer:
+        made.append(PageDrawer(limits=limits, at_once=at_once))
         return made[-1]
 
     yield make
@@ -62,22 +61,6 @@ def test_a_page_is_drawn_and_kept_for_whoever_asks_next(drawer: Made, store: Pat
     assert made.draw(_page(store, "good.pdf")).result() != first, "this one has no box"
     (store / "good.pdf").unlink()
     assert made.draw(_page(store, "good.pdf", highlight=((10.0, 10.0, 90.0, 90.0),))).result() == first
-
-
-def test_a_page_is_drawn_once_for_all_processes(drawer: Made, store: Path) -> None:
-    boxed = _page(store, "good.pdf", highlight=((10.0, 10.0, 90.0, 90.0),))
-    one, other = (drawer(files=PictureFiles(store / "pages")) for _ in range(2))
-    drawn = {drawing: one.draw(drawing).result() for drawing in (_page(store, "good.pdf"), boxed)}
-    (store / "good.pdf").unlink()
-    for drawing, picture in drawn.items():
-        assert other.draw(drawing).result() == picture
-    with pytest.raises(InsetError):
-        other.draw(_page(store, "good.pdf", dpi=51)).result()
-
-
-def test_a_document_with_a_password_is_not_kept_in_the_clear(drawer: Made, store: Path) -> None:
-    drawer(files=PictureFiles(store / "pages")).draw(_page(store, "good.pdf", passwords=("winch",))).result()
-    assert not (store / "pages").exists()
 
 
 def test_a_page_that_takes_too_long_does_so_once_for_all_who_ask(drawer: Made, store: Path) -> None:

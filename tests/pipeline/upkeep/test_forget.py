@@ -39,8 +39,6 @@ from tests.pipeline.conftest import write_corpus
 from tests.published_files import page_of
 from tests.versions import read_evidence
 from tests.waiting import wait_for
-from workers.draw_pages import PageDrawer
-from workers.picture_files import PictureFiles
 
 SUBJECT = "steel winch"
 
@@ -235,21 +233,19 @@ def _listed(service: PublishedCorpus, version: str) -> list[list[str]]:
         return [document.sources for document in opened.contents.documents(ListPart()).items]
 
 
-def test_a_running_service_lets_go_of_it(published: Workspace, tmp_path: Path) -> None:
-    service = PublishedCorpus(published, drawer=PageDrawer(files=PictureFiles(tmp_path / "pages")))
+def test_a_running_service_lets_go_of_it(published: Workspace) -> None:
+    service = PublishedCorpus(published)
     query = Query(f"{SUBJECT} screws", k=50)
     version = service.search(query).version
     assert "winch.pdf" in {hit.source for hit in service.search(query).hits}
     assert len(_listed(service, version)) == 2
     (hit, *_) = (hit for hit in service.search(query).hits if hit.source == "winch.pdf")
     assert page_of(service, hit.doc_id, 1, dpi=36).result()
-    assert [file for file in (tmp_path / "pages").rglob("*") if file.is_file()]
     forget(published, "winch.pdf", dry_run=False)
     assert {hit.source for hit in service.search(query).hits} == {"pump.pdf"}
     assert _listed(service, service.search(query).version) == [["pump.pdf"]]
     with pytest.raises(NotFoundError, match="there is no version"):
         _listed(service, version)
-    assert not [file for file in (tmp_path / "pages").rglob("*") if file.is_file()], "nor is a page of it kept"
     with pytest.raises(NotFoundError):
         page_of(service, hit.doc_id, 1, dpi=36)
     service.close()

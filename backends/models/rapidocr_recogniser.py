@@ -8,9 +8,9 @@ Lines are recognised by int8 matmuls in place of 1×1 convolutions and large mat
 picture; weights are bounded so that every processor gets the same sums (docs/decisions/0009).
 """
 
-import math
+import tempfile
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +32,9 @@ LINE_HEIGHT_PX = 48
 LEAST_WIDTH_PX = 96
 """Minimum width; narrower lines are padded."""
 
-Pixels = NDArray[np.uint8]
-
 DETECTOR = ("PP-OCRv6_det_small.onnx", "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f")
 READER = ("PP-OCRv6_rec_small.onnx", "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884")
-SETTINGS_VERSION = "4"
+SETTINGS_VERSION = "5"
 """Part of the revision: raise it with any change below, or in ``page_orientation.py``, that may change results."""
 
 CARD = ModelCard(name="rapidocr", revision=f"{DETECTOR[1][:8]}-{READER[1][:8]}-{SETTINGS_VERSION}")
@@ -57,66 +55,6 @@ PARAMETERS: Mapping[str, object] = {
 
 EXACT = ("Conv.45",)
 """Convolutions that stay in fp32: int8 would change results most here."""
-
-
-class LineReader:
-    """The recogniser of text lines; the network has its characters in the metadata ``character``.
-
-    ``exact`` are the names of the convolutions that stay in fp32.
-    """
-
-    def __init__(self, file: Path, threads: int, exact: Collection[str]) -> None:
-        import onnx
-        import onnxruntime
-
-        network = onnx.load(file)
-        # A softmax is the last node: what is read needs it at few steps, and there it is taken of what comes before.
-        network.graph.output[0].name = network.graph.node.pop().input[0]
-        with_int8_matmul(network, exact)
-        (characters,) = [entry.value for entry in network.metadata_props if entry.key == "character"]
-        # The first class separates characters, the last is white space.
-        self._characters = ["", *characters.splitlines(), " "]
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = threads
-        self._session: Any = onnxruntime.InferenceSession(
-            network.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        self._input = self._session.get_inputs()[0].name
-
-    def read(self, lines: Sequence[Pixels]) -> list[tuple[str, float]]:
-        """Return the characters of each line and the mean of their probabilities, 0 for none; lines are independent.
-
-        Lines are pixels of upright lines, shape ``(height, width, 3)``, BGR.
-        """
-        return [self._decoded(self._session.run(None, {self._input: _scaled(line)})[0][0]) for line in lines]
-
-    def _decoded(self, logits: NDArray[np.float32]) -> tuple[str, float]:
-        classes = logits.argmax(axis=1)
-        # CTC: the same class in the next step is the same character, and two equal characters have class 0 between them.
-        is_first_step = classes != 0
-        is_first_step[1:] &= classes[1:] != classes[:-1]
-        (steps,) = is_first_step.nonzero()
-        if not steps.size:
-            return "", 0.0
-        read = [(step, classes[step]) for step in steps]
-        # A step at a time stays in the cache.
-        probabilities = [1 / np.exp(logits[step] - logits[step, class_index]).sum() for step, class_index in read]
-        return "".join(self._characters[class_index] for _, class_index in read), round(float(np.mean(probabilities)), 5)
-
-
-def _scaled(line: Pixels) -> NDArray[np.float32]:
-    """Return a line scaled to the network's height, its ratio kept, padded with grey."""
-    import cv2
-
-    height, width = line.shape[:2]
-    ratio = width / height
-    padded = int(LINE_HEIGHT_PX * max(ratio, LEAST_WIDTH_PX / LINE_HEIGHT_PX))
-    filled = min(padded, math.ceil(LINE_HEIGHT_PX * ratio))
-    scaled = np.zeros((1, 3, LINE_HEIGHT_PX, padded), np.float32)
-    levels = scaled[0, :, :, :filled]
-    np.divide(cv2.resize(line, (filled, LINE_HEIGHT_PX)).transpose(2, 0, 1), np.float32(127.5), out=levels)
-    levels -= 1
-    return scaled
 
 
 class RapidOcr:
@@ -140,19 +78,21 @@ class RapidOcr:
         from rapidocr import RapidOCR
 
         cv2.setNumThreads(threads)
-        # A path leaves the package nothing to look for, and so nothing to download.
-        self._engine: Any = RapidOCR(
-            params={
-                **parameters,
-                "Det.model_path": str(detector),
-                "Rec.model_path": str(reader),
-                "EngineConfig.onnxruntime.intra_op_num_threads": threads,
-                "EngineConfig.onnxruntime.inter_op_num_threads": threads,
-            }
-        )
-        if int8:
-            # The package loads a stage of its own if there is none.
-            self._engine.text_rec = _Stage(LineReader(reader, threads, EXACT))
+        with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+            file.write(_int8_network(reader) if int8 else reader.read_bytes())
+            file.flush()
+            # A path leaves the package nothing to look for, and so nothing to download.
+            self._engine: Any = RapidOCR(
+                params={
+                    **parameters,
+                    "Det.model_path": str(detector),
+                    "Rec.model_path": file.name,
+                    "EngineConfig.onnxruntime.intra_op_num_threads": threads,
+                    "EngineConfig.onnxruntime.inter_op_num_threads": threads,
+                }
+            )
+            # The package loads the network when it reads its first line, and keeps what it is asked for until it is asked anew.
+            self._engine(np.full((LINE_HEIGHT_PX, LEAST_WIDTH_PX, 3), 255, np.uint8), use_det=False, use_cls=False)
 
     def recognise(self, picture: bytes) -> list[RecognisedLine]:
         """Return the lines of an encoded picture, top to bottom, then left to right, in pixels of the given picture.
@@ -168,7 +108,7 @@ class RapidOcr:
             return []
         with rejecting_engine_errors("RapidOCR"):
             turn = self._orientation.turn(pixels)
-            ocr_output = self._engine(np.ascontiguousarray(np.rot90(pixels, turn // 90)))
+            ocr_output = self._engine(np.ascontiguousarray(np.rot90(pixels, turn // 90)), use_det=True)
         if ocr_output.boxes is None or ocr_output.txts is None:
             return []
         lines = zip(ocr_output.boxes, ocr_output.txts, ocr_output.scores, strict=True)
@@ -179,20 +119,17 @@ class RapidOcr:
         ]
 
 
+def _int8_network(file: Path) -> bytes:
+    import onnx
+
+    network = onnx.load(file)
+    with_int8_matmul(network, EXACT)
+    return network.SerializeToString()
+
+
 def model(_named: ModelName) -> Model[Recogniser]:
     """Offer RapidOCR to the registry."""
     return Model(card=lambda: CARD, load=lambda _batch: RapidOcr())
-
-
-class _Stage:
-    def __init__(self, reader: LineReader) -> None:
-        self._reader = reader
-
-    def __call__(self, rec_input: Any) -> Any:
-        from rapidocr.ch_ppocr_rec import TextRecOutput
-
-        texts, scores = zip(*self._reader.read(rec_input.img), strict=True)
-        return TextRecOutput(imgs=rec_input.img, txts=texts, scores=scores, word_results=(None,) * len(texts), elapse=0.0)
 
 
 PRODUCT, DOMAIN = "DynamicQuantizeMatMul", "com.microsoft"

@@ -20,7 +20,7 @@ from schemas.geometry import BBox
 if TYPE_CHECKING:
     import pymupdf
 
-INSCRIBE_VERSION = "1"
+INSCRIBE_VERSION = "2"
 
 _COLOUR = (0.75, 0, 0.35)
 _LARGEST_PT = 8.0

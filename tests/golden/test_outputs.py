@@ -568,7 +568,6 @@ OF_NO_STEP = {
     "schemas.ids:FIRST_VERSION": "what other versions begin with",
     "schemas.stages:ON_A_VERSION": "stages",
     "workers.convert:CONVERT_VERSION": "how documents become PDFs, which differs by release; it is in their names",
-    "workers.draw_pages:DRAWING_VERSION": "how a page is drawn; it is in the names of kept pictures",
 }
 """Constants that are called a version and are none of a step's output, each with what it is."""
 

@@ -84,7 +84,8 @@ class _Tree:
         del self._open[shared_depth:]
         for title in path[shared_depth:]:
             self._open.append(self.add(NodeKind.SECTION, block, title))
-        return is_title
+        opened = shared_depth < len(path)
+        return is_title or (opened and block.kind is BlockKind.HEADING)
 
     def add(self, kind: NodeKind, block: Block, title: str = "", placement: Placement | None = None) -> Node:
         """Add a node to the innermost open section."""

@@ -1,7 +1,6 @@
 """Lines that run from right to left are read as they are spoken, however their letters were written."""
 
 import random
-import re
 
 import pymupdf
 import pytest
@@ -240,12 +239,6 @@ def test_letters_of_one_glyph_are_read_in_order(glyphs: list[str], spoken: str, 
         keep_figure=lambda _name, _picture: None,
     )
     assert [line.text.strip() for line in parsed.lines] == [spoken]
-
-
-def test_letters_of_one_glyph_are_read_in_order_in_a_line_of_another_script() -> None:
-    document = _set(_glyphs("Type ①ب here, not ②س, to go on", "لا", "لأ"), as_read=False)
-    parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=lambda _name, _picture: None)
-    assert re.findall("[\u0600-\u06ff]+", parsed.lines[0].text) == ["بلا", "سلأ"]
 
 
 def test_a_hamza_above_the_line_between_two_letters_stays_there() -> None:

@@ -124,7 +124,7 @@ def _int8_network(file: Path) -> bytes:
 
     network = onnx.load(file)
     with_int8_matmul(network, EXACT)
-    return network.SerializeToString()
+    return bytes(network.SerializeToString())
 
 
 def model(_named: ModelName) -> Model[Recogniser]:

@@ -20,9 +20,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     SpinnerColumn,
-    Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
@@ -131,15 +129,6 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         show(f"  {', '.join(labelled_cells)}", bold=str(first))
 
 
-class _RateColumn(ProgressColumn):
-    """Items per second."""
-
-    def render(self, task: Task) -> Text:
-        """Return the rate; "" if it is unknown yet."""
-        speed = task.finished_speed or task.speed
-        return Text(f"{speed:.{0 if speed >= 10 else 1}f}/s" if speed else "", style="progress.data.speed")
-
-
 @contextmanager
 def reporting() -> Iterator[Report]:
     """Yield a function that shows progress: a bar per step, or in logs and pipes a line per tenth of a step."""
@@ -167,7 +156,6 @@ def reporting() -> Iterator[Report]:
         TextColumn("{task.description:<10}"),
         BarColumn(),
         MofNCompleteColumn(),
-        _RateColumn(),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         TextColumn("{task.fields[spent]}"),
     )

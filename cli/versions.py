@@ -25,6 +25,7 @@ from cli.terminal import (
     show,
 )
 from schemas.errors import OF_THE_SOURCE, FailureCode, UserError
+from schemas.printing import listed
 from schemas.stages import ON_A_VERSION, Stage, Step
 
 if TYPE_CHECKING:
@@ -126,8 +127,7 @@ def _refresh(corpus: str, *, as_json: bool, options: Mapping[str, object]) -> No
         if result.plan.forgotten:
             say(f"  {_forgotten_note(result.plan.forgotten)}")
         if gone_sources := result.plan.sources.get("gone"):
-            and_more = f" and {len(gone_sources) - _NAMED} more" if len(gone_sources) > _NAMED else ""
-            say(f"  gone from the source: {', '.join(gone_sources[:_NAMED])}{and_more}")
+            say(f"  gone from the source: {listed(gone_sources, _NAMED)}")
         for failure, pages in by_document(result.failures):
             unread_status = "kept:" if failure.code is FailureCode.EARLIER_KEPT else "quarantine:"
             parse_status = f"partly read: {page_words(pages)} of" if pages else unread_status

@@ -111,22 +111,6 @@ def plan() -> str:
 
 
 @task
-def free_lease() -> None:
-    """Free the lease of a run that is dead."""
-    from pipeline.records import lease
-
-    context: Any = get_current_context()
-    params = context["params"]
-    run_id = params["run"]
-    with logged_errors():
-        if run_id.startswith("airflow:"):
-            state = context["ti"].get_dagrun_state(f"refresh_{params['corpus']}", run_id.removeprefix("airflow:"))
-            if state in ("running", "queued"):
-                raise AirflowFailException(f"{run_id} is {state}; stop it first")
-        lease.free_dead(stored_workspace(params["corpus"]).store, run_id)
-
-
-@task
 def prune() -> str:
     """Remove what no kept version needs; a dry run only counts it. Return what was removed, in words."""
     from pipeline.corpus.workspace import open_workspace
@@ -275,12 +259,6 @@ def _operations(suffix: str, corpora: Param, stored: Param) -> Iterator[DAG]:
         plan,
         {"corpus": corpora, **{name: PARAMS[name] for name in ("replay", "force", "money")}},
         {"owner": "inset"},
-    )
-    yield _operation(
-        f"inset_free_lease{suffix}",
-        "Free the lease of a run that is dead",
-        free_lease,
-        {"corpus": stored, "run": Param("", type="string", title="Run")},
     )
     dry_run = Param(False, type="boolean", title="Dry run", description="Count only, remove nothing.")
     yield _operation(

@@ -11,6 +11,7 @@ from evaluation.gold import LEVELS, Gold
 from evaluation.questions import Question
 from schemas.evidence import Hit
 from schemas.gates import EXAMPLES, FUSION_HELPS, NO_QUESTIONS, RECALL, RECALL_KEPT, Bounds, Gate, GateResult
+from schemas.printing import listed
 
 DEPTH = 10
 
@@ -194,7 +195,7 @@ def _named(questions: Sequence[Question], ids: Set[str]) -> str:
         for question in questions
         if question.id in ids
     ]
-    return ", ".join(names[:EXAMPLES]) + (f" and {len(names) - EXAMPLES} more" if len(names) > EXAMPLES else "")
+    return listed(names, EXAMPLES)
 
 
 def _pages(question: Question) -> str:

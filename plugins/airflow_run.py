@@ -167,19 +167,18 @@ def person() -> str:
 
 def note_start(run: "RefreshRun") -> None:
     """Add to the audit log who started the current run and why, if a person did."""
-    from pipeline.records.publication import note_event, readable_pointer
+    from pipeline.records.publication import note_event
 
     context = get_current_context()
     started: Any = context["dag_run"]
     if started.triggering_user_name is None:
         return
-    params, store = context["params"], run.workspace.store
+    params = context["params"]
     note_event(
-        store,
+        run.workspace.store,
         "replay" if params.get("replay") else "start",
         by=person(),
         reason=params.get("reason"),
-        live=readable_pointer(store),
         at=started.start_date,  # the same in each try
         run_id=run.run_id,
     )

@@ -64,13 +64,11 @@ class Approve(Ask):
 
     def execute(self, context: Any) -> None:
         """Ask, and defer to a trigger: Airflow waits for answers only, and doesn't see a version published elsewhere."""
-        with refresh_run(self.corpus) as run:
-            store = run.workspace.store.root
         try:
             super().execute(context)
         except TaskAwaitingInput as asked:
             trigger = ApprovalTrigger(
-                store=store,
+                store=self._corpus_schedule.store,
                 version=planned("version"),
                 ti_id=context["ti"].id,
                 options=self.options,

@@ -5,7 +5,6 @@ import contextlib
 import itertools
 import logging
 import tempfile
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,9 @@ from schemas.printing import line
 
 Answer = TypeVar("Answer")
 
-_LOG_TRIES = 3
-_POLL_S = 2.0
+_POLL_S = 5.0
 _SILENT_S = 60.0
-"""Seconds without output after which the job's state is read."""
+"""Seconds within which the job server answers."""
 
 
 @dataclass(frozen=True)
@@ -118,43 +116,29 @@ class JobServer:
             self._call(lambda: self._client.stop_job(job_id))
 
     async def lines(self, job_id: str) -> AsyncGenerator[str, None]:
-        """Yield the lines of a job's log as they come, until it ends."""
-        import aiohttp
+        """Yield the lines of a job's log as they come, until it ends.
 
-        yielded = 0
-        while True:
-            line_count, unfinished_line = 0, ""
-            try:
-                async with contextlib.aclosing(self._client.tail_job_logs(job_id)) as chunks:
-                    while True:
-                        # A lost machine closes no connection.
-                        chunk = await asyncio.wait_for(anext(chunks), _SILENT_S)
-                        *full_lines, unfinished_line = (unfinished_line + chunk).split("\n")
-                        for text in full_lines:
-                            # Each tail begins with the first line of the log, so lines that an earlier one yielded are
-                            # skipped.
-                            line_count += 1
-                            if line_count > yielded:
-                                yielded = line_count
-                                yield text
-            # A tail that ended or broke off is begun again, unless the job is over.
-            except (StopAsyncIteration, RuntimeError, OSError, TimeoutError, aiohttp.ClientError):
-                pass
-            if await self._is_over(job_id):
-                for text in (await asyncio.to_thread(self._job_log, job_id))[yielded:]:  # a tail may miss the end
-                    yield text
-                return
-            await asyncio.sleep(_POLL_S)
+        The log is read again and again: a tail of it ends early, and is never closed where a machine is lost.
+        """
+        yielded, is_over = 0, False
+        while not is_over:
+            is_over = await self._is_over(job_id)
+            text = await asyncio.to_thread(self._job_log, job_id)
+            *lines, last_line = text.split("\n")
+            # While the job runs, its last line may be unfinished.
+            lines += [last_line] if is_over and last_line else []
+            for line_text in lines[yielded:]:
+                yield line_text
+            yielded = max(yielded, len(lines))
+            if not is_over:
+                await asyncio.sleep(_POLL_S)
 
-    def _job_log(self, job_id: str) -> list[str]:
-        for _ in range(_LOG_TRIES):
-            try:
-                logs: str = self._call(lambda: self._client.get_job_logs(job_id))
-            except TransientError:
-                time.sleep(_POLL_S)
-                continue
-            return logs.removesuffix("\n").split("\n")
-        return []  # the log of a finished job is not worth more tries
+    def _job_log(self, job_id: str) -> str:
+        """Return the log of a job so far; "" if it can't be read now."""
+        with contextlib.suppress(TransientError):
+            logs: str = self._call(lambda: self._client.get_job_logs(job_id))
+            return logs
+        return ""
 
     async def _is_over(self, job_id: str) -> bool:
         try:

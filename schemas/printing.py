@@ -4,6 +4,7 @@ File names and text of PDFs may hold newlines, escape sequences and direction ov
 """
 
 import re
+from collections.abc import Sequence
 
 _UNSEEN = (
     r"\x00-\x1f\x7f-\x9f"  # control characters, those of eight bits too
@@ -37,6 +38,11 @@ def json_text(text: str) -> str:
 def markdown_line(text: str) -> str:
     """Return a text as one line of Markdown that shows it as it is."""
     return re.sub(r"([\\`*<>\[\]|~]|(?<!\w)_|_(?!\w))", r"\\\1", line(text))
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return names in a line: the first ones, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def without_secrets(text: str) -> str:

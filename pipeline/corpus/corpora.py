@@ -23,7 +23,7 @@ from schemas.corpus.models import EntryKind
 from schemas.errors import UserError
 from schemas.gates import GATES
 from schemas.models import MINILM
-from schemas.printing import without_secrets
+from schemas.printing import listed, without_secrets
 from tasks.enriching.spaces import SPACES
 
 MAX_BYTES = 128 << 10
@@ -67,8 +67,7 @@ def find_corpus_file(name_or_path: str) -> Path:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         corpus_names = [file.stem for file in corpus_files()]
-        remainder = f" and {len(corpus_names) - 10} more" if len(corpus_names) > 10 else ""
-        hint = f"known here: {', '.join(corpus_names[:10])}{remainder}" if corpus_names else "make one with: inset init"
+        hint = f"known here: {listed(corpus_names, 10)}" if corpus_names else "make one with: inset init"
         raise UserError(f"there is no corpus file {path}; {hint}") from error
     except OSError as error:
         raise UserError(f"{path}: this corpus file can't be read: {error.strerror}") from error

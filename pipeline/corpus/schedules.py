@@ -62,17 +62,14 @@ def corpus_schedules(*, notifiers: bool = True) -> list[CorpusSchedule]:
     """
     schedules: dict[str, CorpusSchedule] = {}
     broken: list[CorpusSchedule] = []
-    for corpus in (corpus_schedule(file, notifiers=notifiers) for file in corpus_files()):
+    corpora = (corpus_schedule(file, notifiers=notifiers) for file in corpus_files())
+    # Of two files with one name, commands mean the file of that name.
+    for corpus in sorted(corpora, key=lambda corpus: corpus.file.stem != corpus.name):
         if corpus.problem:
             broken.append(corpus)
-            continue
-        earlier = schedules.setdefault(corpus.name, corpus)
-        if earlier is not corpus:
-            # Of two files with one name, commands mean the file of that name.
-            chosen, dropped = (corpus, earlier) if corpus.file.stem == corpus.name else (earlier, corpus)
-            schedules[corpus.name] = chosen
-            problem = f"{dropped.file}: name: {corpus.name!r} is also the name in {chosen.file}; choose another"
-            broken.append(CorpusSchedule(_name_of(dropped.file), dropped.file, dropped.schedule, problem=line(problem)))
+        elif (chosen := schedules.setdefault(corpus.name, corpus)) is not corpus:
+            problem = f"{corpus.file}: name: {corpus.name!r} is also the name in {chosen.file}; choose another"
+            broken.append(CorpusSchedule(_name_of(corpus.file), corpus.file, corpus.schedule, problem=line(problem)))
     for schedule in broken:
         name = schedule.name
         while name in schedules:

@@ -79,21 +79,13 @@ class Statements:
         if options.entry_point is not None:
             stated = _asked(options.entry_point, sources, options.site)
         elif options.beside:
-            stated = {
-                row.glob: AccessStatement(self._principals(row.where, row.cells["access"]), row.where)
-                for row in self._beside(sources)
-                if "access" in row.cells
-            }
+            stated = {row.glob: self._statement(row, "access") for row in self._beside(sources) if "access" in row.cells}
         else:
             assert options.table is not None
             table = self._table(options.table, "access.table", needed="principals")
             if not table:
                 raise UserError(f"{options.table}: it has no rows, so rights stay as they are; write one at least")
-            said = [
-                (row.glob, AccessStatement(self._principals(row.where, row.cells["principals"]), row.where))
-                for row in table
-            ]
-            row_of = last_fitting(said)
+            row_of = last_fitting([(row.glob, self._statement(row, "principals")) for row in table])
             unsaid = AccessStatement(frozenset(), f"{options.table}: no row fits")
             stated = {source: row_of(source) or unsaid for source in sources}
         self._raise_mistakes()
@@ -133,16 +125,17 @@ class Statements:
                 self._mistakes.append(f"{row.where}: {name}: {error}")
         return values
 
-    def _principals(self, where: str, raw: object) -> Principals:
+    def _statement(self, row: _Row, column: str) -> AccessStatement:
+        raw, principals = row.cells[column], Principals()
         names = raw.split(";") if isinstance(raw, str) else [] if raw is None else raw
         try:
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise ValueError("write principals such as group:service; user:4711")
             site = None if self._corpus.access is None else self._corpus.access.site
-            return of_site((name.strip() for name in names if name.strip()), site)
+            principals = of_site((name.strip() for name in names if name.strip()), site)
         except ValueError as error:
-            self._mistakes.append(f"{where}: {error}")
-            return frozenset()
+            self._mistakes.append(f"{row.where}: {error}")
+        return AccessStatement(principals, row.where)
 
     def _table(self, address: str, key: str, *, needed: str | None = None) -> list[_Row]:
         data = read_own_file(address, key, _MOST_BYTES)

@@ -1,6 +1,5 @@
 """The health of every corpus, read from pointers, leases and manifests only, and as measures for monitoring."""
 
-import contextlib
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -12,14 +11,12 @@ from urllib.parse import quote
 from croniter import croniter
 from pydantic import Field, computed_field
 
-from backends.stores.checked_store import join
 from backends.stores.object_store import open_store
 from backends.stores.objects import attempt
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.notes import LastRefresh
 from pipeline.records.problems import problems_of, read_standing
-from pipeline.records.publication import readable_pointer
 from pipeline.records.states import State
 from schemas.base import Frozen
 from schemas.errors import InsetError
@@ -112,41 +109,6 @@ def corpora_health(
         future.result() if future.done() else _without_store(schedule, State.UNREACHABLE, late, moment)
         for schedule, future in zip(schedules, futures, strict=True)
     ]
-
-
-class Orphan(Frozen):
-    """A corpus in a store that no corpus file names."""
-
-    corpus: str
-    store: str
-    live: str
-
-    @property
-    def advice(self) -> str:
-        """What to do about it."""
-        return (
-            f"{self.live} of {self.corpus} is in {self.store}, and no corpus file names it: bring the file back, with the "
-            f"name {self.corpus}; if it was renamed, publish the new corpus, then delete the folder"
-        )
-
-
-def orphans(schedules: Sequence[CorpusSchedule], *, timeout_s: float = 5.0) -> list[Orphan]:
-    """Return the corpora in the stores of others that no corpus file names; [] where the stores don't answer in time."""
-    future = _in_thread("orphans", lambda: _orphans(schedules))
-    wait([future], timeout_s)
-    return future.result() if future.done() else []
-
-
-def _orphans(schedules: Sequence[CorpusSchedule]) -> list[Orphan]:
-    named_stores = {schedule.store for schedule in schedules}
-    orphans = []
-    for base in sorted({address.rpartition("/")[0] for address in named_stores if address}):
-        with contextlib.suppress(InsetError, OSError):
-            for name in _open_store(base).folders(""):
-                if join(base, name) not in named_stores:
-                    live = readable_pointer(_open_store(join(base, name)))
-                    orphans += [Orphan(corpus=name, store=join(base, name), live=live.version)] if live else []
-    return orphans
 
 
 _reading: dict[Hashable, "Future[Any]"] = {}

@@ -20,7 +20,7 @@ from schemas.errors import NotFoundError, UserError
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.stages import ON_A_VERSION, Stage
-from schemas.versions import Counts, ExpectedCalls, Manifest, Plan, PlanSummary, RunOptions, SlowDocument, Spent
+from schemas.versions import Counts, Manifest, Plan, PlanSummary, RunOptions, SlowDocument, Spent
 
 MOST_SHARDS = 50
 """Shards of an unfinished version whose notes are read; of more, only those that are done are counted."""
@@ -67,14 +67,6 @@ class StageWork(Frozen):
     shards: tuple[int, int] | None = None
 
 
-class CaptionerCost(Frozen):
-    """What a captioner was expected to do, and what it cost; None where that isn't known."""
-
-    name: str
-    expected: ExpectedCalls | None
-    spent: Spent | None
-
-
 class QuestionChange(Frozen):
     """A golden question whose page is found in only one of a version and its parent.
 
@@ -119,7 +111,7 @@ class RunReport(Frozen):
     options: RunOptions
     plan: PlanSummary | None
     stages: list[StageWork]
-    captioners: list[CaptionerCost]
+    spent: dict[str, Spent]
     slowest: list[SlowDocument]
     gates: list[GateMargin]
     docs: str | None
@@ -135,8 +127,7 @@ class RunReport(Frozen):
     @property
     def money(self) -> float | None:
         """What generative models cost; None where none was asked."""
-        spent = [captioner.spent.money for captioner in self.captioners if captioner.spent is not None]
-        return sum(spent) if spent else None
+        return sum(cost.money for cost in self.spent.values()) if self.spent else None
 
 
 _runs: dict[tuple[str, str], str] = {}
@@ -182,7 +173,6 @@ def run_report(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Ru
     spent = {name: cost for note in notes.values() for name, cost in note.spent.items()} or (
         manifest.spent if manifest else {}
     )
-    expected = plan.summary.captions if plan else {}
     return RunReport(
         version=entry,
         parent=version_source.parent,
@@ -190,10 +180,7 @@ def run_report(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Ru
         options=plan.options if plan else RunOptions(),
         plan=plan.summary if plan else None,
         stages=list(_stages(manifest, plan, notes, shards, judged)),
-        captioners=[
-            CaptionerCost(name=name, expected=expected.get(name), spent=spent.get(name))
-            for name in dict.fromkeys((*expected, *spent))
-        ],
+        spent=spent,
         slowest=manifest.slowest if manifest else parse.slowest if parse else [],
         gates=sorted(entry.gates, key=lambda gate: (gate.passed, gate.margin is None, gate.margin or 0.0)),
         docs=f"{store.root}/{docs}" if store.exists(docs) else None,

@@ -15,7 +15,7 @@ from backends.stores.objects import read_table, reading, unless_damaged
 from pipeline.corpus.statements import AccessStatement, Statements
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.ledger import read_fates
-from pipeline.records.publication import note_event, readable_pointer, this_person
+from pipeline.records.publication import note_event, this_person
 from schemas.access import NOBODY, Principals, narrowest
 from schemas.base import Frozen
 from schemas.errors import MissingError
@@ -89,8 +89,7 @@ def apply_rights(
         applied = CurrentRights(digest=digest, at=datetime.now(UTC), by=by or this_person())
         if store.swap(CURRENT, applied.model_dump_json().encode(), etag):
             about = f"{changed} documents: {current.digest[:16] if current else 'none'} to {digest[:16]}"
-            live = readable_pointer(store)
-            note_event(store, "access", by=applied.by, reason=reason, live=live, at=applied.at, about=about)
+            note_event(store, "access", by=applied.by, reason=reason, at=applied.at, about=about)
             return applied, changed
 
 

@@ -15,6 +15,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.differences import Difference
 from pipeline.records.manifests import check_index_files
 from schemas.base import batched
+from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters
@@ -170,7 +171,6 @@ def fill(
     index: SearchIndex,
     evidence: Callable[[], Iterable[pa.Table]],
     spaces: Sequence[SpaceVectors],
-    fields: Iterable[str],
     report: Report = silent,
     columns: pa.Table | None = None,
 ) -> int:
@@ -194,7 +194,7 @@ def fill(
             report("build", written, total)
 
     # Only here is the existing collection dropped, since all vectors are there.
-    index.create(_schema(spaces, columns), {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
+    index.create(_schema(spaces, columns), {vectors.space.name: vectors.dimension for vectors in spaces}, LEXICAL_FIELDS)
     index.add(batches())
     index.finish()
     return total
@@ -206,7 +206,6 @@ def derive(
     removed: Sequence[str],
     changed: Iterable[pa.Table],
     spaces: Sequence[SpaceVectors],
-    fields: Iterable[str],
     columns: pa.Table | None = None,
 ) -> int | None:
     """Make a collection of an earlier version's, index it, and return the number of rows written.
@@ -215,7 +214,7 @@ def derive(
     ``columns`` is as for ``fill``. Returns None if the engine can't derive one from the other. Raises ``DamagedError``
     where a document lacks its vectors.
     """
-    if not index.derive(earlier, _schema(spaces, columns), tuple(fields), removed):
+    if not index.derive(earlier, _schema(spaces, columns), LEXICAL_FIELDS, removed):
         return None
     row_count = index.add(_record_batches(changed, spaces, columns))
     index.finish()
@@ -226,7 +225,6 @@ def bring_forward(
     index: SearchIndex,
     difference: Difference,
     spaces: Sequence[SpaceVectors],
-    fields: Iterable[str],
     rows: int,
     columns: pa.Table | None = None,
 ) -> int | None:
@@ -235,7 +233,7 @@ def bring_forward(
     Returns None if the engine can't, or where the collection then lacks some of the version's ``rows``, has rows of gone
     documents, or doesn't find changed ones. Raises as ``derive`` does.
     """
-    row_count = derive(index, index, difference.removed, difference.changed_rows(), spaces, fields, columns)
+    row_count = derive(index, index, difference.removed, difference.changed_rows(), spaces, columns)
     return row_count if row_count is not None and _is_forwarded(index, difference, spaces, rows) else None
 
 

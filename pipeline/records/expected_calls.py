@@ -7,14 +7,13 @@ from backends.stores.document_files import structured_file
 from pipeline.corpus.prompts import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.collection import SpaceVectors, open_vectors
+from pipeline.records.collection import open_vectors
 from pipeline.records.descriptions import (
     StructuredFiles,
     caption_targets,
     describable_by,
     drawn_cache,
     open_descriptions,
-    read_spent,
 )
 from ray_jobs.embed import BATCHES_A_CALL
 from schemas.base import batched
@@ -35,7 +34,11 @@ DOCUMENTS_AT_ONCE = 64
 
 
 def expected_calls(
-    workspace: Workspace, documents: Collection[PlannedDocument], live: Manifest | None, pages: Mapping[str, int]
+    workspace: Workspace,
+    documents: Collection[PlannedDocument],
+    live: Manifest | None,
+    pages: Mapping[str, int],
+    budget: Budget,
 ) -> dict[str, ExpectedCalls]:
     """Return the expected calls of each captioner for documents whose rows are made.
 
@@ -43,7 +46,6 @@ def expected_calls(
     estimated, by the ratios of the live version: from ``pages``, the number of pages by document, or else from the
     document's bytes.
     """
-    budget = Budget(workspace.corpus.budget, workspace.corpus.budget.corpus, read_spent(workspace.store))
     calls_by_captioner = {}
     for label, captioner in workspace.captioners.items():
         subject = captioner.subject
@@ -79,7 +81,11 @@ def vectors_of(space: Space) -> str:
 
 
 def expected_embeddings(
-    workspace: Workspace, changed: Collection[PlannedDocument], documents: Iterable[PlannedDocument], live: Manifest | None
+    workspace: Workspace,
+    changed: Collection[PlannedDocument],
+    documents: Iterable[PlannedDocument],
+    live: Manifest | None,
+    budget: Budget,
 ) -> dict[str, ExpectedCalls]:
     """Return the expected calls of each embedding model at an endpoint, by ``vectors_of``.
 
@@ -87,14 +93,15 @@ def expected_embeddings(
     if the space has no vectors yet.
     """
     corpus = workspace.corpus
-    budget = Budget(corpus.budget, corpus.budget.corpus, read_spent(workspace.store))
     calls_by_space = {}
     for vectors in open_vectors(workspace.store, workspace.spaces):
         space = vectors.space
         endpoint = space.endpoint(corpus.embedding_models)
         if endpoint is None:
             continue
-        items = expected_rows(vectors, changed, documents, live)
+        embedded = changed if vectors.exist() else documents
+        size = sum({document.doc_id: document.size for document in embedded}.values())
+        items = math.ceil(size * _rows_per_byte(space, live))
         # Calls of a whole group of texts; concurrency may make them smaller than a batch.
         batch = space.entry(corpus.embedding_models).batch_size
         group = batch * BATCHES_A_CALL
@@ -110,15 +117,6 @@ def expected_embeddings(
             spent=cost_of_group.times(items / group),
         )
     return calls_by_space
-
-
-def expected_rows(
-    vectors: SpaceVectors, changed: Collection[PlannedDocument], documents: Iterable[PlannedDocument], live: Manifest | None
-) -> int:
-    """Return how many rows get a vector: those of ``changed`` documents, or of all if the space has no vectors yet."""
-    has_vectors = vectors.exist()
-    size = sum({document.doc_id: document.size for document in (changed if has_vectors else documents)}.values())
-    return math.ceil(size * _rows_per_byte(vectors.space, live))
 
 
 def _rows_per_byte(space: Space, live: Manifest | None) -> float:

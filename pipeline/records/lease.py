@@ -59,7 +59,7 @@ def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
     clock: those of two machines may differ. ``tied_to_process``: the run ends with this process, unlike an Airflow run.
     """
     current, etag = _read(store)
-    if current is not None and current.run_id != run_id and _is_alive(store, current, TERM):
+    if current is not None and current.run_id != run_id and _is_alive(store, current):
         raise HeldError(
             f"{store.root}: run {current.run_id!r} is using this corpus {_whereabouts(current)}, and holds it until "
             f"{current.until:{_TIME}} UTC at least; wait for it, or stop it first"
@@ -77,21 +77,6 @@ def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
     if not store.swap(LEASE, lease.model_dump_json().encode(), etag):
         raise HeldError(f"{store.root}: another run took the lease at the same moment; try again")
     return lease
-
-
-def free_dead(store: ObjectStore, run_id: str) -> None:
-    """Release the lease of a dead run, or raise ``UserError``: another holds it, or it was renewed in the last minutes."""
-    current, _ = _read(store)
-    if current is None or current.run_id != run_id:
-        raise UserError(f"{store.root}: run {run_id!r} doesn't hold the lease any more")
-    renewed = current.until - TERM
-    # A holder that missed two renewals in a row is taken for dead, though its term hasn't ended.
-    if _is_alive(store, current, 2 * RENEWED_EVERY):
-        raise UserError(
-            f"{store.root}: run {run_id!r} lives {_whereabouts(current)}: it renewed its lease at {renewed:{_TIME}} UTC; stop it "
-            f"first, or try again in {2 * RENEWED_EVERY.seconds} s"
-        )
-    release(store, run_id)
 
 
 def _whereabouts(lease: Lease) -> str:
@@ -168,11 +153,11 @@ def _last_fence(store: ObjectStore, lease: Lease | None) -> int:
     return max(lease.fence if lease else 0, live.fence if live else 0)
 
 
-def _is_alive(store: ObjectStore, lease: Lease, silence: timedelta) -> bool:
-    """Return whether a lease has a holder that wrote it less than ``silence`` ago."""
+def _is_alive(store: ObjectStore, lease: Lease) -> bool:
+    """Return whether a lease has a holder that wrote it less than a term ago."""
     if not lease.run_id:
         return False
     if lease.pid is not None and lease.host == _host() and not psutil.pid_exists(lease.pid):
         return False
     age_s = store.age_s(LEASE)
-    return age_s is not None and age_s < silence.total_seconds()
+    return age_s is not None and age_s < TERM.total_seconds()

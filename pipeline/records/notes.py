@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
@@ -98,31 +98,31 @@ def read_notes(store: ObjectStore, version: str, stages: Iterable[Stage] = Stage
     return {stage: join_notes(notes[stage]) for stage in stage_order if stage in notes}
 
 
-def counts_of(note: StageNote) -> Counts:
-    """Return the contents of a version, as ``assemble`` counted them."""
-    by_modality = {name.removeprefix("rows_"): count for name, count in note.counts.items() if name.startswith("rows_")}
-    by_language = {name.removeprefix(IN): count for name, count in note.counts.items() if name.startswith(IN)}
-    by_type = {name.removeprefix(OF_TYPE): count for name, count in note.counts.items() if name.startswith(OF_TYPE)}
-    plain_counts = {name: count for name, count in note.counts.items() if name in Counts.model_fields}
+def counts_of(counts: Mapping[str, int]) -> Counts:
+    """Return the contents of a version, as the note of ``assemble`` has counted them."""
+
+    def by_name(prefix: str) -> dict[str, int]:
+        return {name.removeprefix(prefix): count for name, count in counts.items() if name.startswith(prefix)}
+
     return Counts(
-        rows_by_modality=by_modality, documents_by_language=by_language, documents_by_type=by_type, **plain_counts
+        rows_by_modality=by_name("rows_"),
+        documents_by_language=by_name(IN),
+        documents_by_type=by_name(OF_TYPE),
+        **{name: count for name, count in counts.items() if name in Counts.model_fields},
     )
 
 
 def join_notes(notes: Sequence[StageNote]) -> StageNote:
-    """Join the notes of one stage's shards."""
+    """Join the notes of the shards of ``parse``; any other stage has one note."""
+    if len(notes) == 1:
+        return notes[0]
     counts = Counter[str]()
     for note in notes:
         counts.update(note.counts)
     return StageNote(
         seconds=sum(note.seconds for note in notes),
         failures=[failure for note in notes for failure in note.failures],
-        gates=[gate for note in notes for gate in note.gates],
         counts=dict(counts),
-        spent={name: spent for note in notes for name, spent in note.spent.items()},
-        judged_by=next((note.judged_by for note in notes if note.judged_by is not None), None),
-        ranking=next((note.ranking for note in notes if note.ranking is not None), None),
-        calibration=next((note.calibration for note in notes if note.calibration is not None), None),
         slowest=slowest(document for note in notes for document in note.slowest),
     )
 

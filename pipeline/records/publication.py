@@ -340,8 +340,7 @@ def reject_version(store: ObjectStore, version: str, *, by: str, reason: str) ->
     """Store that a person rejected a version, which no refresh publishes from then on; return it in words."""
     rejection = Override(reason=reason.strip(), by=by, at=datetime.now(UTC), refusals=[])
     store.replace(rejection_name(version), rejection.model_dump_json(indent=1).encode())
-    live = readable_pointer(store)
-    note_event(store, "reject", by=by, reason=reason, live=live, about=version)
+    note_event(store, "reject", by=by, reason=reason, about=version)
     return rejection_in_words(rejection)
 
 
@@ -351,12 +350,12 @@ def note_event(
     *,
     by: str,
     reason: str | None,
-    live: Pointer | None,
     at: datetime | None = None,
     about: str | None = None,
     run_id: str | None = None,
 ) -> None:
     """Add an event that moves nothing to the audit log."""
+    live = readable_pointer(store)
     version = live.version if live else None
     event = _move_event(action, version, version or "", by=by, reason=reason, at=at, run_id=run_id)
     write_event(store, event.model_copy(update={"about": about}))

@@ -19,7 +19,6 @@ from pipeline.records.manifests import (
 )
 from pipeline.records.notes import DERIVATIONS, SINCE_FILL, StageNote, counts_of, read_notes, read_plan_summary, write_note
 from pipeline.records.retention import spare_version
-from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import InsetError, TransientError
 from schemas.stages import Report, Stage, silent
 from schemas.versions import Counts
@@ -43,7 +42,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     started = time.monotonic()
     store = workspace.store
     write_columns(workspace, version)
-    counted = counts_of(read_notes(store, version, [Stage.ASSEMBLE])[Stage.ASSEMBLE])
+    counted = counts_of(read_notes(store, version, [Stage.ASSEMBLE])[Stage.ASSEMBLE].counts)
     spaces, rows = open_vectors(store, workspace.spaces), counted.rows
     row_count, error = attempt(lambda: _bring_forward(workspace, version, counted, spaces))
     # Damage of an earlier version or of its collection only rules this way out; any other damage would stop a fill as well.
@@ -61,7 +60,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
             store.delete(manifest_name(spare))
             workspace.index(spare).drop()
         parts, columns = lambda: evidence_parts(store, version), read_columns(store, version)
-        row_count = fill(index, parts, spaces, LEXICAL_FIELDS, report, columns)
+        row_count = fill(index, parts, spaces, report, columns)
     report("build", rows, rows)
     gates = read_back(index, evidence_sample(store, version), rows, [vectors.space for vectors in spaces])
     counts = {"rows_built": index.count(), "rows_written": row_count} | counts_since_fill
@@ -91,7 +90,7 @@ def _bring_forward(workspace: Workspace, version: str, counted: Counts, spaces: 
         store.delete(manifest_name(earlier))
         workspace.write_index_options(version, counted.documents_by_language, earlier)
     index = workspace.index(version)
-    return bring_forward(index, changes, spaces, LEXICAL_FIELDS, counted.rows, read_columns(store, version))
+    return bring_forward(index, changes, spaces, counted.rows, read_columns(store, version))
 
 
 def _usable_difference(workspace: Workspace, version: str, documents: int) -> tuple[Difference, dict[str, int]] | None:
@@ -128,7 +127,7 @@ def _derive_from_parent(
     index, parent = workspace.index(version), workspace.index(changes.earlier)
     try:
         columns = read_columns(workspace.store, version)
-        row_count = derive(index, parent, changes.removed, changes.changed_rows(), spaces, LEXICAL_FIELDS, columns)
+        row_count = derive(index, parent, changes.removed, changes.changed_rows(), spaces, columns)
     except InsetError:
         # A damaged file of the parent may make the engine fail with any error; if all are intact, the error has another
         # cause.

@@ -164,7 +164,7 @@ def _run_checks(
     parent = readable_manifest(store, plan.parent)
     parent_counts = parent.counts if parent else None
     compare = f"inset diff {corpus.name} {plan.parent} {version}"
-    counts = counts_of(read_notes(store, version, (Stage.ASSEMBLE,))[Stage.ASSEMBLE])
+    counts = counts_of(read_notes(store, version, (Stage.ASSEMBLE,))[Stage.ASSEMBLE].counts)
     gates = [
         *(law.gate for law in laws),
         documents_gone(ledger, readable_ledger(store, plan.parent) if plan.parent else [], corpus.gates),

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import NoReturn
 
-from backends.stores.document_files import parsed_file
-from backends.stores.objects import existing
 from evaluation.golden import OF_RETRIEVAL
 from pipeline.corpus.answers import check_answers
 from pipeline.corpus.languages import unknown_languages
@@ -18,6 +16,7 @@ from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.columns import are_rights_outdated, metadata_key
 from pipeline.records.converted import conversion_advice, converted_otherwise, wait_no_longer, without_libreoffice
 from pipeline.records.descriptions import read_spent
+from pipeline.records.documents import parsed_documents
 from pipeline.records.expected_calls import expected_calls, expected_embeddings, per_byte
 from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
 from pipeline.records.manifests import manifests, next_version, readable_manifest, state_and_manifest
@@ -110,7 +109,7 @@ def plan(
         **({"lacks": "libreoffice"} if without_libreoffice(listed) else {}),
         **metadata_key(workspace, [file.source for file in listed]),
     )
-    parsed = _parsed_documents(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
+    parsed = set(parsed_documents(workspace, {document.doc_id for document in comparison.documents} - retry))
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
     # Indexed documents without a parse result: theirs was damaged and deleted.
     was_discarded = to_parse.keys() & {row.doc_id for row in ledger if row.status is Status.INDEXED}
@@ -162,8 +161,10 @@ def _summary(
     summary = _with_pages(workspace, summarise(comparison, to_parse), to_parse, pages, parent)
     if is_new:
         unfinished = _unfinished_documents(workspace, live, ledger, comparison.documents)
-        calls = expected_calls(workspace, unfinished, parent, pages) if workspace.captioners else {}
-        calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent)
+        limits = workspace.corpus.budget
+        budget = Budget(limits, limits.corpus, read_spent(workspace.store))
+        calls = expected_calls(workspace, unfinished, parent, pages, budget) if workspace.captioners else {}
+        calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent, budget)
         summary = summary.model_copy(update={"captions": calls})
     if parent is not None and (advice := unknown_languages(workspace, parent.counts)):
         summary = summary.model_copy(update={"advice": [advice]})
@@ -303,17 +304,3 @@ def _unfinished_documents(
     unfinished = {failure.doc_id for failure in failures if failure.code in UNFINISHED}
     finished = {row.doc_id for row in ledger if row.status is Status.INDEXED} - unfinished
     return [document for document in documents if document.doc_id not in finished]
-
-
-def _parsed_documents(
-    workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], doc_ids: set[str]
-) -> set[str]:
-    """Return the parsed documents: one listing finds those of the live version, others are looked up."""
-    store, parse = workspace.store, workspace.keys.parse
-    manifest = readable_manifest(store, live.version) if live else None
-    parsed_ids: set[str] = set()
-    if manifest is not None and manifest.keys["parse"] == parse:
-        indexed = {row.doc_id for row in ledger if row.status is Status.INDEXED}
-        parsed_ids = doc_ids & indexed & set(store.folders("parsed"))
-    files = {parsed_file(doc_id, parse): doc_id for doc_id in doc_ids - parsed_ids}
-    return parsed_ids | {files[name] for name in existing(store, "parsed", files)}

@@ -142,7 +142,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
             },
         )
         | {"ranking": ranking.model_dump(mode="json"), "judged_by": judged_by},
-        counts=counts_of(notes[Stage.ASSEMBLE]),
+        counts=counts_of(counts),
         collection=workspace.collection(plan.version),
         calibration=evaluated.calibration if evaluated is not None else None,
         gates=[gate for note in notes.values() for gate in note.gates],

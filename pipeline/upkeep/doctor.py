@@ -63,45 +63,37 @@ def _installation() -> Iterator[Finding]:
         is_installed = importlib.util.find_spec(module) is not None
         if is_installed:
             name = distributions.get(module, [module])[0]
-            release = importlib.metadata.version(name)
-            yield Finding(subject=f"extra {extra}", ok=True, message=f"installed ({name} {release})")
+            yield _intact(f"installed ({name} {importlib.metadata.version(name)})", f"extra {extra}")
         else:
             remedy = f"pip install -e '.[{extra}]', or make {'setup' if extra == 'torch' else 'install'}"
-            yield Finding(
-                subject=f"extra {extra}", ok=extra in _OPTIONAL, message=f"not installed; {purpose}", remedy=remedy
-            )
-    libreoffice, has_pango = office.release(), printing.is_installed()
-    yield Finding(
-        subject="LibreOffice",
-        ok=True,
-        warning=libreoffice is None,
-        message=f"{libreoffice} converts office files" if libreoffice else "not installed; office files go to quarantine",
-        remedy="install it, such as Debian's libreoffice-writer-nogui, -calc-nogui and -impress-nogui",
-    )
-    yield Finding(
-        subject="Pango",
-        ok=True,
-        warning=not has_pango,
-        message="sets HTML, Markdown and text" if has_pango else "not installed; HTML, Markdown and text go to quarantine",
-        remedy="install it, such as Debian's libpangoft2-1.0-0 and fonts-dejavu",
-    )
-    missing = missing_isolation()
-    message = f"they keep {'; '.join(missing)}" if missing else "they have no network, and may write nothing"
-    remedy = "use Linux 5.13 or newer, and let containers call seccomp and Landlock"
-    yield Finding(subject="parsers of PDFs", ok=True, warning=bool(missing), message=message, remedy=remedy)
+            finding = _broken(f"not installed; {purpose}", remedy, f"extra {extra}")
+            yield finding.model_copy(update={"ok": extra in _OPTIONAL})
+    if release := office.release():
+        yield _intact(f"{release} converts office files", "LibreOffice")
+    else:
+        remedy = "install it, such as Debian's libreoffice-writer-nogui, -calc-nogui and -impress-nogui"
+        yield _warning("not installed; office files go to quarantine", remedy, "LibreOffice")
+    if printing.is_installed():
+        yield _intact("sets HTML, Markdown and text", "Pango")
+    else:
+        remedy = "install it, such as Debian's libpangoft2-1.0-0 and fonts-dejavu"
+        yield _warning("not installed; HTML, Markdown and text go to quarantine", remedy, "Pango")
+    if missing := missing_isolation():
+        remedy = "use Linux 5.13 or newer, and let containers call seccomp and Landlock"
+        yield _warning(f"they keep {'; '.join(missing)}", remedy, "parsers of PDFs")
+    else:
+        yield _intact("they have no network, and may write nothing", "parsers of PDFs")
 
 
 def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[Finding]:
     corpus_names = list(corpora) or [str(path) for path in corpus_files()]
     if not corpus_names:
-        yield Finding(
-            subject="corpora", ok=False, message=f"no corpus file in {corpora_folder()}", remedy="inset init NAME"
-        )
+        yield _broken(f"no corpus file in {corpora_folder()}", "inset init NAME", "corpora")
     for name in corpus_names:
         try:
             workspace = open_workspace(name)
         except InsetError as error:
-            yield Finding(subject=f"corpus {name}", ok=False, message=error.message, remedy="correct the corpus file")
+            yield _broken(error.message, "correct the corpus file", f"corpus {name}")
             continue
         messages = set()
         for finding in (*_corpus(workspace), *_problems(workspace), *_objects(workspace, deep=deep, report=report)):
@@ -140,16 +132,16 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
             yield finding.model_copy(update={"subject": f"corpus {workspace.corpus.name}{subject}"})
 
 
-def _intact(message: str) -> Finding:
-    return Finding(subject="", ok=True, message=message)
+def _intact(message: str, subject: str = "") -> Finding:
+    return Finding(subject=subject, ok=True, message=message)
 
 
-def _warning(message: str, remedy: str) -> Finding:
-    return Finding(subject="", ok=True, warning=True, message=message, remedy=remedy)
+def _warning(message: str, remedy: str, subject: str = "") -> Finding:
+    return Finding(subject=subject, ok=True, warning=True, message=message, remedy=remedy)
 
 
-def _broken(message: str, remedy: str) -> Finding:
-    return Finding(subject="", ok=False, message=message, remedy=remedy)
+def _broken(message: str, remedy: str, subject: str = "") -> Finding:
+    return Finding(subject=subject, ok=False, message=message, remedy=remedy)
 
 
 def _notifiers(workspace: Workspace) -> None:
@@ -161,12 +153,8 @@ def _source(workspace: Workspace) -> Finding:
     if lacking := without_libreoffice(files):
         message = f"{len(files)} documents in {workspace.corpus.source}, {lacking} of which need LibreOffice"
         return _warning(message, "install LibreOffice, or they go to quarantine")
-    return Finding(
-        subject="",
-        ok=bool(files),
-        message=f"{len(files)} documents in {workspace.corpus.source}",
-        remedy=f"put documents there, or correct 'source' in {workspace.file}",
-    )
+    message = f"{len(files)} documents in {workspace.corpus.source}"
+    return _intact(message) if files else _broken(message, f"put documents there, or correct 'source' in {workspace.file}")
 
 
 def _store(workspace: Workspace) -> Finding:
@@ -304,16 +292,16 @@ def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Fi
             with contextlib.suppress(UserError), alone(workspace.store, "doctor"):
                 discard(workspace, damaged)
     except InsetError as error:
-        yield Finding(subject=subject, ok=False, message=error.message, remedy=f"then run: inset doctor {name}")
+        yield _broken(error.message, f"then run: inset doctor {name}", subject)
         return
     if not damaged:
         summary = "every object that a kept version needs is intact" if deep else "nothing is missing; to read all: --deep"
-        yield Finding(subject=subject, ok=True, message=summary)
+        yield _intact(summary, subject)
     for damage, remedy in list(zip(damaged.values(), remedies, strict=True))[:_MOST_NAMED]:
-        yield Finding(subject=subject, ok=False, message=damage.message.partition("; ")[0], remedy=remedy)
+        yield _broken(damage.message.partition("; ")[0], remedy, subject)
     if len(damaged) > _MOST_NAMED:
         message = f"{len(damaged) - _MOST_NAMED} more are damaged"
-        yield Finding(subject=subject, ok=False, message=message, remedy=f"inset refresh {name}, then inset doctor {name}")
+        yield _broken(message, f"inset refresh {name}, then inset doctor {name}", subject)
 
 
 def _remedy(workspace: Workspace, damaged: str) -> str:

@@ -62,7 +62,6 @@ from pipeline.records.publication import read_pointer, replace_forgotten, rewrit
 from pipeline.records.retention import removable_versions, update_alias
 from pipeline.records.row_parts import FIGURES, Facts, read_documents, read_parts, write_version_rows
 from pipeline.upkeep.prune import prune_all, remove_versions, sweep
-from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import TransientError, UserError
 from schemas.gates import GateResult
 from schemas.ids import document_file, key, sha256, version_file
@@ -291,12 +290,13 @@ def _finish(workspace: Workspace, lease: Lease, report: Report) -> PruneResult:
         version = version or _make_version(
             workspace, named_manifest(store, workspace.corpus.name, live.version), deletion, report
         )
-    first = next((document for document in record.documents if document.doc_id in deletion.doc_ids), None)
+    unknown = ForgottenDocument(doc_id="", at=datetime.now(UTC), by=this_person())
+    first = next((document for document in record.documents if document.doc_id in deletion.doc_ids), unknown)
     event = AuditEvent(
         action="forget",
-        at=first.at if first else datetime.now(UTC),
-        by=first.by if first else this_person(),
-        reason=first.reason if first else None,
+        at=first.at,
+        by=first.by,
+        reason=first.reason,
         from_version=live.version if live else None,
         to_version=version or (live.version if live else ""),
         documents=sorted(deletion.doc_ids),
@@ -366,7 +366,7 @@ def _make_version(workspace: Workspace, base: Manifest, deletion: _Deletion, rep
             "created": datetime.now(UTC),
             "run_id": run_id,
             "spent": {},
-            "counts": counts_of(StageNote(seconds=0, counts=counts)),
+            "counts": counts_of(counts),
             "collection": workspace.collection(version),
             "gates": [gates.get(gate.gate, gate) for gate in base.gates],
             "timings_s": {Stage.BUILD: round(time.monotonic() - started, 2)},
@@ -401,9 +401,9 @@ def _fill(
 ) -> dict[str, GateResult]:
     """Fill a version's collection and return the verdicts on it, by gate; raises ``TransientError`` where rows are missing."""
     store, spaces = workspace.store, open_vectors(workspace.store, base.spaces)
-    workspace.write_index_options(version, counts_of(StageNote(seconds=0, counts=dict(counts))).documents_by_language)
+    workspace.write_index_options(version, counts_of(counts).documents_by_language)
     index = workspace.index(version)
-    rows = fill(index, lambda: evidence_parts(store, version), spaces, LEXICAL_FIELDS, report, read_columns(store, version))
+    rows = fill(index, lambda: evidence_parts(store, version), spaces, report, read_columns(store, version))
     gates = read_back(index, evidence_sample(store, version), counts["rows"], [vectors.space for vectors in spaces])
     for gate in gates:
         if not gate.passed:

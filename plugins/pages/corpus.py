@@ -25,7 +25,6 @@ STARTED = {
     "roll_back": "inset_roll_back",
     "prune": "inset_prune",
     "plan": "inset_plan",
-    "free": "inset_free_lease",
     "forget": "inset_forget",
 }
 """The DAGs that the page starts, by action; of a corpus that has its own, its name follows."""
@@ -55,18 +54,6 @@ def stored_corpus_of(dag_id: str) -> CorpusSchedule:
     """
     corpus_schedule = corpus_of(dag_id)
     if corpus_schedule.problem and not (corpus_schedule.store and version_names(store_of(corpus_schedule))):
-        raise NotFoundError(*corpus_schedule.problem.splitlines())
-    return corpus_schedule
-
-
-def whole_corpus_of(dag_id: str) -> CorpusSchedule:
-    """Return the corpus that a DAG refreshes.
-
-    Raises:
-        NotFoundError: It refreshes none, or the corpus file is broken.
-    """
-    corpus_schedule = corpus_of(dag_id)
-    if corpus_schedule.problem:
         raise NotFoundError(*corpus_schedule.problem.splitlines())
     return corpus_schedule
 
@@ -119,7 +106,7 @@ def diff(
     version: Annotated[str, Query(pattern=VERSION_PATTERN)],
 ) -> HTMLResponse:
     """Return what changed between two versions, which the page loads into itself."""
-    corpus_schedule = whole_corpus_of(dag_id)
+    corpus_schedule = stored_corpus_of(dag_id)
     version_diff = changes(str(corpus_schedule.file), store_of(corpus_schedule), base, version)
     return render(
         request,

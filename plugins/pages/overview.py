@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
-from pipeline.operations.health import corpora_health, orphans
+from pipeline.corpus.schedules import corpus_schedules
+from pipeline.operations.health import CorpusHealth, corpora_health
 from plugins.pages.access import PREFIX, User, readable
 from plugins.pages.rendering import HEADERS, Paged, render
 from plugins.remedies import in_ui
@@ -17,9 +17,12 @@ PER_PAGE = 50
 router = APIRouter()
 
 
-def _permitted(schedules: list[CorpusSchedule], user: Any) -> list[CorpusSchedule]:
+def _healths(user: Any) -> list[CorpusHealth]:
+    """Return the health of every corpus that a user may see, the worst first."""
+    schedules = corpus_schedules()
     names = readable((schedule.name for schedule in schedules), user)
-    return [schedule for schedule in schedules if schedule.name in names]
+    healths = corpora_health([schedule for schedule in schedules if schedule.name in names])
+    return sorted(healths, key=lambda corpus: corpus.state.severity)
 
 
 @router.get("/", response_class=HTMLResponse)
@@ -31,10 +34,7 @@ def overview(
     state: Annotated[str, Query(max_length=20)] = "",
 ) -> HTMLResponse:
     """Show every corpus that the user may see, the worst first; of a state, or whose name contains a text."""
-    schedules = corpus_schedules()
-    healths = sorted(corpora_health(_permitted(schedules, user)), key=lambda corpus: corpus.state.severity)
-    lost = orphans(schedules)
-    readable_names = readable((corpus.corpus for corpus in lost), user)
+    healths = _healths(user)
     return render(
         request,
         "overview.html",
@@ -42,7 +42,6 @@ def overview(
             [corpus for corpus in healths if name in corpus.corpus and state in ("", corpus.state)], page, PER_PAGE
         ),
         states=Counter(corpus.state for corpus in healths),
-        orphans=[corpus for corpus in lost if corpus.corpus in readable_names],
         prefix=PREFIX,
         name=name,
         state=state,
@@ -52,7 +51,6 @@ def overview(
 @router.get("/health.json")
 def health(user: User) -> JSONResponse:
     """Return name, state and problems of every corpus, the worst first, for the home card."""
-    healths = sorted(corpora_health(_permitted(corpus_schedules(), user)), key=lambda corpus: corpus.state.severity)
     lines = [
         {
             "corpus": corpus.corpus,
@@ -61,6 +59,6 @@ def health(user: User) -> JSONResponse:
             "tone": corpus.state.tone,
             "line": in_ui("; ".join(corpus.problems)) or f"{corpus.live} is live",
         }
-        for corpus in healths
+        for corpus in _healths(user)
     ]
     return JSONResponse(lines, headers=HEADERS)

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from pipeline.operations.health import store_of
 from pipeline.operations.pictures import figure_picture, page_picture
 from plugins.pages.access import ReadsDag
-from plugins.pages.corpus import whole_corpus_of
+from plugins.pages.corpus import stored_corpus_of
 from plugins.pages.rendering import HEADERS
 
 THUMBNAIL, LARGE = 240, 1200
@@ -27,7 +27,7 @@ router = APIRouter(prefix="/dags/{dag_id}", dependencies=[ReadsDag])
 @router.get("/pictures/figures/{figure_id}.webp")
 def figure(dag_id: str, figure_id: Digest, large: bool = False) -> Response:
     """Return a figure as a thumbnail, or ``large``."""
-    picture = figure_picture(store_of(whole_corpus_of(dag_id)), figure_id, LARGE if large else THUMBNAIL)
+    picture = figure_picture(store_of(stored_corpus_of(dag_id)), figure_id, LARGE if large else THUMBNAIL)
     return Response(picture, media_type="image/webp", headers=_HEADERS)
 
 
@@ -39,6 +39,6 @@ async def page(
     dpi: Annotated[int, Query(ge=18, le=150)] = 90,
 ) -> Response:
     """Return a page of a document, drawn in a child process with limits."""
-    file = str((await run_in_threadpool(whole_corpus_of, dag_id)).file)
+    file = str((await run_in_threadpool(stored_corpus_of, dag_id)).file)
     drawing = await run_in_threadpool(page_picture, file, doc_id, page, dpi=dpi)
     return Response(await asyncio.wrap_future(drawing), media_type="image/png", headers=_HEADERS)

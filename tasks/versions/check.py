@@ -26,6 +26,7 @@ from schemas.gates import (
     Violation,
     describe_violations,
 )
+from schemas.printing import listed
 from schemas.tags import TagTemplate, is_disarmed
 from schemas.versions import LedgerRow, Plan, Status
 
@@ -384,9 +385,7 @@ def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str)
     message = f"{message}; the ceiling is {bounds.of(QUARANTINE):.0%}"
     if not passed:
         rows = sorted(quarantined.values(), key=lambda row: row.source)
-        examples = ", ".join(f"{row.source} ({row.code})" for row in rows[:EXAMPLES])
-        remainder = f" and {len(rows) - EXAMPLES} more" if len(rows) > EXAMPLES else ""
-        message = f"{message}: {examples}{remainder}"
+        message = f"{message}: {listed([f'{row.source} ({row.code})' for row in rows], EXAMPLES)}"
     remedy = None if documents else "to see why: inset quarantine {corpus}; correct them"
     gate_result = QUARANTINE.judge(share, bounds, message, passed=passed, remedy=remedy, corpus=corpus)
     # No ceiling lets a version without a document pass.
@@ -405,8 +404,7 @@ def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bou
     present_ids = {row.doc_id for row in before if row.source in sources} | doc_ids
     gone_sources = sorted(source for doc_id, source in sources_before.items() if doc_id not in present_ids)
     share = len(gone_sources) / len(sources_before) if sources_before else 0.0
-    examples = f": {', '.join(gone_sources[:EXAMPLES])}" if gone_sources else ""
-    remainder = f" and {len(gone_sources) - EXAMPLES} more" if len(gone_sources) > EXAMPLES else ""
+    examples = f": {listed(gone_sources, EXAMPLES)}" if gone_sources else ""
     message = (
         f"{len(gone_sources)} of {len(sources_before)} documents of the live version are gone from the source ({share:.0%})"
     )
@@ -415,7 +413,7 @@ def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bou
     return DOCUMENTS_GONE.judge(
         share if len(gone_sources) > FEW_GONE or is_large_part else 0.0,
         bounds,
-        f"{message}, {allowed}{examples}{remainder}",
+        f"{message}, {allowed}{examples}",
     )
 
 

@@ -22,7 +22,6 @@ from tests.pipeline.conftest import write_corpus
 
 MOVES = {
     "inset_forget",
-    "inset_free_lease",
     "inset_plan",
     "inset_prune",
     "inset_publish",
@@ -49,14 +48,13 @@ def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_en
         *(
             "inset_evaluate",
             "inset_forget",
-            "inset_free_lease",
             "inset_plan",
             "inset_prune",
             "inset_publish",
         ),
         "inset_roll_back",
     ]
-    moves = ("inset_free_lease", "inset_publish", "inset_roll_back")
+    moves = ("inset_publish", "inset_roll_back")
     assert {tuple(dag["corpora"]) for name, dag in dags.items() if name not in moves} == {("pumps", "winches")}
     assert {tuple(dags[name]["corpora"]) for name in moves} == {("broken", "pumps", "winches")}, "what is live can be moved"
 

@@ -11,7 +11,7 @@ import pytest
 
 from backends.stores import object_store
 from pipeline.corpus.schedules import corpus_schedules
-from pipeline.operations.health import corpora_health, corpus_health, margin_of, orphans
+from pipeline.operations.health import corpora_health, corpus_health, margin_of
 from pipeline.records import lease, problems
 from pipeline.records.manifests import manifest_name
 from pipeline.records.notes import RefreshState, note_refresh
@@ -237,16 +237,11 @@ def test_what_the_last_run_waits_for_or_why_it_failed_is_shown(
         assert corpus_health(schedule_of("pumps"), NOW + timedelta(hours=3)).state is State.UNFINISHED
 
 
-def test_a_broken_file_keeps_the_live_version_in_reach_and_a_lost_one_is_an_orphan(folder: Path) -> None:
+def test_a_broken_file_keeps_the_live_version_in_reach(folder: Path) -> None:
     write_corpus(folder, "pumps", versions=1)
-    write_corpus(folder, "winches", versions=1)
     (folder / "corpora" / "pumps.yaml").write_text("name: pumps\nsourc: x\n")
     found = corpus_health(schedule_of("pumps"), NOW)
     assert (found.state, found.live, found.stored) == (State.BROKEN, version_name(0), True)
-    assert orphans(corpus_schedules()) == []
-    (folder / "corpora" / "winches.yaml").unlink()
-    (lost,) = orphans(corpus_schedules())
-    assert (lost.corpus, lost.live) == ("winches", version_name(0))
 
 
 def test_a_full_disk_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

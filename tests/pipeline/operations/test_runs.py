@@ -118,9 +118,8 @@ def test_a_run_under_way_shows_its_plan_and_the_shards_that_are_done(folder: Pat
     assert [item.done for item in parse.items] == [20, 160]
     assert {stage.seconds for stage in others} == {None}
     assert [slow.source for slow in report.slowest] == ["a.pdf", "b.pdf"]
-    (captioner,) = report.captioners
-    assert captioner.expected is not None
-    assert (captioner.expected.spent.money, captioner.spent) == (2.5, None)
+    assert report.plan is not None
+    assert (report.plan.captions["vlm"].spent.money, report.spent) == (2.5, {})
     assert report.gates == []
 
 

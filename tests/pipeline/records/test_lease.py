@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from backends.stores.object_store import FolderStore, open_store
-from pipeline.records.lease import LEASE, RENEWED_EVERY, TERM, acquire, free_dead, holding, release, renew, still_held
+from pipeline.records.lease import LEASE, TERM, acquire, holding, release, renew, still_held
 from pipeline.records.publication import LIVE
-from schemas.errors import TransientError, UserError
+from schemas.errors import TransientError
 from schemas.ports import ObjectStore
 from schemas.versions import Lease, Pointer
 
@@ -72,17 +72,6 @@ def test_the_renewer_of_a_dying_task_does_not_take_a_released_lease_again(store:
     second = acquire(store, "two", tied_to_process=False)
     assert not renew(store, "one")
     assert still_held(store, second)
-
-
-def test_only_the_lease_of_a_dead_run_is_freed(store: ObjectStore) -> None:
-    lease = acquire(store, "one", tied_to_process=False)
-    with pytest.raises(UserError, match="lives on host"):
-        free_dead(store, "one")
-    with pytest.raises(UserError, match="'two' doesn't hold the lease"):
-        free_dead(store, "two")
-    _make_older(store, 3 * RENEWED_EVERY)
-    free_dead(store, "one")
-    assert acquire(store, "two", tied_to_process=False).fence > lease.fence
 
 
 class _RenewedOnce(FolderStore):

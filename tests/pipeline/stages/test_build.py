@@ -17,7 +17,6 @@ from pipeline.records.evidence import evidence_parts
 from pipeline.records.manifests import changed
 from pipeline.records.notes import read_notes
 from pipeline.run import refresh
-from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import TransientError
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters
@@ -110,12 +109,12 @@ def test_a_collection_that_was_brought_forward_wrongly_is_found_out(
     rows = [*evidence_parts(published.store, version)]
     first, second = dict.fromkeys(str(doc_id) for part in rows for doc_id in part.column("doc_id").to_pylist())
     index = _Faulty()
-    fill_collection(index, lambda: rows, spaces, LEXICAL_FIELDS)
+    fill_collection(index, lambda: rows, spaces)
     changed = [pa.concat_tables(rows).filter(pc.equal(pa.concat_tables(rows).column("doc_id"), pa.scalar(first)))]
     monkeypatch.setattr(Difference, "changed_rows", lambda _: iter(changed))
     difference = Difference(published.store, version, version, removed=[first, second], changed=[first])
     index.fault = fault
-    written = bring_forward(index, difference, spaces, LEXICAL_FIELDS, changed[0].num_rows)
+    written = bring_forward(index, difference, spaces, changed[0].num_rows)
     assert written == (changed[0].num_rows if fault is None else None)
 
 
@@ -163,7 +162,7 @@ def _assert_as_filled(workspace: Workspace, version: str, folder: Path) -> None:
     """Compare a version's collection with a fresh one of the same rows."""
     evidence = [*evidence_parts(workspace.store, version)]
     index, fresh = workspace.index(version), LanceIndex(str(folder), "Fresh_v_1", languages=["en"])
-    rows = fill_collection(fresh, lambda: evidence, open_vectors(workspace.store, workspace.spaces), LEXICAL_FIELDS)
+    rows = fill_collection(fresh, lambda: evidence, open_vectors(workspace.store, workspace.spaces))
     names = [str(name) for part in evidence for name in part.column("evidence_id").to_pylist()]
     assert index.count() == rows
     assert index.fetch(names) == fresh.fetch(names)

@@ -38,7 +38,6 @@ def test_the_tab_offers_each_version_what_can_be_done_with_it(client: TestClient
         "roll_back": "inset_roll_back",
         "prune": "inset_prune",
         "stop": "refresh_pumps",
-        "free": "inset_free_lease",
         "refresh": "refresh_pumps",
     }
     for name in ("publish", "override", "roll_back", "prune"):

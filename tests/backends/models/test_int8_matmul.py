@@ -1,11 +1,7 @@
-from pathlib import Path
-
 import numpy as np
-import onnx
-import pytest
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
-from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime import InferenceSession
 
 from backends.models.rapidocr_recogniser import cut_weights, with_int8_matmul
 
@@ -69,28 +65,6 @@ def test_what_must_stay_exact_and_what_is_no_product_stay() -> None:
     model = network(size=3)
     assert with_int8_matmul(model) == 2
     assert [node.name for node in model.graph.node if node.op_type == "Conv"] == ["first"]
-
-
-def test_what_stands_between_products_stays_in_rows(tmp_path: Path) -> None:
-    model = network()
-    with_int8_matmul(model)
-    options = SessionOptions()
-    options.optimized_model_filepath = str(tmp_path / "network.onnx")
-    InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    nodes = onnx.load(options.optimized_model_filepath).graph.node
-    first, *_, last = [place for place, node in enumerate(nodes) if node.op_type in ("DynamicQuantizeMatMul", "Add")]
-    assert "Transpose" not in {node.op_type for node in nodes[first : last + 1]}
-
-
-@pytest.mark.parametrize("inputs", [1, 2, 7, 384])
-def test_no_pair_of_products_exceeds_16_bits(inputs: int) -> None:
-    weights = np.random.default_rng(inputs).normal(size=(inputs, 500)).astype(np.float32) ** 3
-    weights[:, 3] = 0
-    cut, scales = cut_weights(weights)
-    products = 255 * np.concatenate([cut, np.zeros((inputs % 2, 500), np.int8)]).astype(int)
-    assert np.abs(products[::2] + products[1::2]).max() <= np.iinfo(np.int16).max
-    assert np.all(np.abs(cut * scales - weights) <= scales)
-    assert not cut[:, 3].any()
 
 
 def test_activations_that_are_alike_get_exact_results() -> None:

@@ -19,11 +19,12 @@ MOST_KEPT = 5
 
 
 class Conversation:
-    """The last questions that a person asked of a corpus in a terminal, in a file of the user's state folder."""
+    """The last questions that a person asked of corpora in a terminal, in a file of the user's state folder."""
 
-    def __init__(self, corpus: str) -> None:
+    def __init__(self, *corpora: str) -> None:
         state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-        self._file = state / "inset" / f"turns-{sha256(str(Path(corpus).absolute()).encode())[:16]}.json"
+        paths = "\n".join(str(Path(corpus).absolute()) for corpus in corpora)
+        self._file = state / "inset" / f"turns-{sha256(paths.encode())[:16]}.json"
 
     def turns(self) -> list[Turn]:
         """Return the turns, oldest first; ``UserError`` if no question was asked before."""
@@ -103,7 +104,8 @@ def _finish(result: AnswerResult, shown_parts: list[Part], *, everything: bool) 
         name = f"{citation.title} ({citation.source})" if citation.title else citation.source
         region = next((cited_region for cited_region in citation.regions if cited_region.page == citation.page), None)
         page = region.page_name if region else f"page {citation.page}"
-        show(f"[{citation.n}] {': '.join([f'{name}, {page}', *citation.section_path[-1:]])}")
+        origin = f"{citation.corpus}: " if citation.corpus else ""
+        show(f"[{citation.n}] {origin}{': '.join([f'{name}, {page}', *citation.section_path[-1:]])}")
     folded = sum(part.folded for part in result.parts)
     if folded and not everything:
         say(f"{folded} more parts of these passages: --all")

@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.terminal import CorpusArgument, Json, open_workspace, print_json, print_table, say, show
+from cli.terminal import (
+    CorpusArgument,
+    Json,
+    ReaderOption,
+    open_workspace,
+    principals_of,
+    print_json,
+    print_table,
+    say,
+    show,
+)
 from schemas.errors import UserError
 from schemas.models import MULTILINGUAL
 
@@ -118,10 +128,7 @@ def _show(health: "list[CorpusHealth]") -> None:
 
 def access(
     corpus: CorpusArgument,
-    principals: Annotated[
-        list[str],
-        typer.Option("--as", metavar="PRINCIPAL", help="Show only what group:NAME, user:NAME or everyone may read."),
-    ] = [],  # noqa: B006  typer copies it
+    reader: ReaderOption = None,
     sources: Annotated[list[str], typer.Option("--source", metavar="GLOB", help="Show only these sources.")] = [],  # noqa: B006
     apply: Annotated[
         bool, typer.Option("--apply", help="Read who may read what, and apply it to every version at once.")
@@ -131,17 +138,13 @@ def access(
 ) -> None:
     """Show who may read which document, and why; or apply rights at once, without a refresh."""
     from pipeline.records.access import access_report, update_rights
-    from schemas.access import of_site
 
     workspace = open_workspace(corpus)
     if workspace.corpus.access is None:
         raise UserError(
             f"{workspace.file}: there is no 'access', so everybody who may search the corpus may read all of it"
         )
-    try:
-        reader = of_site(principals, None) if principals else None
-    except ValueError as error:
-        raise UserError(f"--as: {error}") from error
+    principals = principals_of(reader)
     if apply:
         current, changed = update_rights(workspace, reason=reason)
         if as_json:
@@ -149,7 +152,7 @@ def access(
         else:
             say(f"corpus {workspace.corpus.name}: rights of {changed} documents changed")
         return
-    report = access_report(workspace, reader, sources)
+    report = access_report(workspace, principals, sources)
     if as_json:
         print_json(report)
         return

@@ -9,10 +9,12 @@ import typer
 from cli.terminal import (
     CorpusArgument,
     Json,
+    ReaderOption,
     VersionOption,
     by_document,
     open_workspace,
     page_words,
+    principals_of,
     print_json,
     reporting,
     say,
@@ -98,6 +100,7 @@ def export(
     ],
     csv: Annotated[bool, typer.Option("--csv", help="Write CSV in place of Parquet.")] = False,
     version: VersionOption = None,
+    reader: ReaderOption = None,
     as_json: Json = False,
 ) -> None:
     """Write the live version's tables to a folder, for other tools."""
@@ -106,7 +109,9 @@ def export(
     from pipeline.published.export import export_tables
 
     with reporting() as report:
-        summary = export_tables(open_workspace(corpus), folder, version=version, csv=csv, report=report)
+        summary = export_tables(
+            open_workspace(corpus), folder, version=version, principals=principals_of(reader), csv=csv, report=report
+        )
     if as_json:
         print_json(asdict(summary))
         return

@@ -1,7 +1,8 @@
 """Commands that search and answer."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import wraps
 from itertools import groupby
@@ -11,29 +12,29 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin
 import typer
 from pydantic import BaseModel, ValidationError
 
-from cli.terminal import CorpusArgument, Json, VersionOption, print_json, print_table, say, show, show_marked
-from schemas.access import principal
-from schemas.errors import UserError
+from cli.terminal import (
+    CorpusArgument,
+    Json,
+    ReaderOption,
+    VersionOption,
+    principals_of,
+    print_json,
+    print_table,
+    say,
+    show,
+    show_marked,
+)
+from schemas.errors import InsetError, UserError
 from schemas.filters import NO_FILTERS, Filters, Option, where_of
 
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
-    from schemas.answers import AnswerPresetInfo
+    from schemas.answers import AnswerPresetInfo, AnswerResult
     from schemas.evidence import Hit, TraceStep
-    from schemas.retrieval import PresetInfo
+    from schemas.retrieval import AnswerQuery, PresetInfo
 
 _EXCERPT = 300
 """Characters shown of a hit."""
-
-ReaderOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--as",
-        metavar="PRINCIPAL",
-        help="Ask as this reader, where the corpus file has 'access': group:service, user:4711. May be repeated. Without it no "
-        "document is hidden here.",
-    ),
-]
 
 _OPTIONS = {
     name: option for name, field in Filters.model_fields.items() for option in field.metadata if isinstance(option, Option)
@@ -100,11 +101,7 @@ def _open(corpus: str, names: Sequence[str] | None) -> "PublishedCorpus":
     """Return a corpus as the reader of ``--as`` sees it; without one nothing is hidden, and a line says so."""
     from pipeline.published.corpus import open_published
 
-    published = open_published(corpus)
-    try:
-        principals = frozenset(map(principal, names)) if names else None
-    except ValueError as error:
-        raise UserError(f"--as {error}") from error
+    published, principals = open_published(corpus), principals_of(names)
     if principals is None and published.has_rights:
         say("no document is hidden on this machine; to ask as a reader: --as group:NAME, user:NAME or everyone")
     return published.for_reader(principals)
@@ -271,9 +268,34 @@ def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:
         say("nothing found")
 
 
+def _ask_several(corpora: "Sequence[PublishedCorpus]", query: "AnswerQuery") -> "AnswerResult":
+    """Return one answer from several corpora, asked at once; those that fail are named and left out."""
+    from pipeline.published.across import composed
+
+    def answer(published: "PublishedCorpus") -> "AnswerResult | InsetError":
+        try:
+            return published.answer(published.applicable(query)[0])
+        except InsetError as error:
+            return error
+
+    if query.version is not None:
+        raise UserError("--version: a version is one of a corpus; leave it out to ask several")
+    with ThreadPoolExecutor(len(corpora)) as threads:
+        replies = dict(zip([published.name for published in corpora], threads.map(answer, corpora), strict=True))
+    errors = {name: reply for name, reply in replies.items() if isinstance(reply, InsetError)}
+    for name, error in errors.items():
+        say(f"left out: {name}: {error.message}")
+    if len(errors) == len(replies):
+        raise next(iter(errors.values()))
+    results = {name: reply for name, reply in replies.items() if not isinstance(reply, InsetError)}
+    return composed(results, {name: error.message for name, error in errors.items()})
+
+
 @takes_filters
 def ask(
-    corpus: CorpusArgument,
+    corpora: Annotated[
+        list[str], typer.Argument(metavar="CORPUS...", help="A corpus, or several: names, or paths to corpus files.")
+    ],
     question: Annotated[str, typer.Argument(help="The question.")],
     answer: Annotated[
         str | None,
@@ -300,6 +322,7 @@ def ask(
 ) -> None:
     """Answer a question, figures in place, a citation for each part."""
     from cli.answers import Conversation, show_answer, turn_of
+    from schemas.answers import AnswerEvent, AnswerFinished
     from schemas.retrieval import AnswerQuery
 
     if not (text := _question(question)):
@@ -319,13 +342,18 @@ def ask(
         version=version,
         trace=trace,
     )
-    published = _open(corpus, reader)
-    conversation = Conversation(corpus)
+    conversation = Conversation(*corpora)
     query = replace(query, history=conversation.turns() if continues else ())
+    if len(corpora) > 1:
+        result = _ask_several([_open(corpus, reader) for corpus in dict.fromkeys(corpora)], query)
+        events: Iterable[AnswerEvent] = [AnswerFinished(result=result)]
+    else:
+        published = _open(corpora[0], reader)
+        events = [AnswerFinished(result=published.answer(query))] if as_json else published.answer_events(query)
     if as_json:
-        result = published.answer(query)
+        result = next(event.result for event in events if isinstance(event, AnswerFinished))
         print_json(result)
     else:
-        result = show_answer(published.answer_events(query), everything=everything)
+        result = show_answer(events, everything=everything)
         _show_trace(result.trace or [])
     conversation.keep([*query.history, turn_of(text, result)])

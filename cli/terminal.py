@@ -29,7 +29,8 @@ from rich.table import Table
 from rich.text import Text
 
 from schemas import printing
-from schemas.errors import Failure
+from schemas.access import Principals, principal
+from schemas.errors import Failure, UserError
 from schemas.stages import Report
 
 if TYPE_CHECKING:
@@ -46,6 +47,25 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 VERSION_NAMES = ", or live, previous, latest"
 VersionOption = Annotated[str | None, typer.Option(help=f"A version{VERSION_NAMES}; by default live.")]
+
+ReaderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--as",
+        metavar="PRINCIPAL",
+        help="As this reader, where the corpus file has 'access': group:service, user:4711. May be repeated. Without it no "
+        "document is hidden here.",
+    ),
+]
+
+
+def principals_of(names: Sequence[str] | None) -> Principals | None:
+    """Return the principals of ``--as``, None without one; ``UserError`` if one names nobody."""
+    try:
+        return frozenset(map(principal, names)) if names else None
+    except ValueError as error:
+        raise UserError(f"--as {error}") from error
+
 
 _errors = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 _out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -191,8 +191,10 @@ class Admission:
         running.add_done_callback(ended)
         return await asyncio.wrap_future(running)
 
-    async def reply(self, request: Request, cost: Cost, call: Callable[[Callable[[], bool]], Reply]) -> Reply:
-        """Return the result of work; raises as ``run`` and ``unless_disconnected`` do.
+    async def reply(
+        self, request: Request, cost: Cost, call: Callable[[Callable[[], bool]], Reply], *, deadlines: int = 1
+    ) -> Reply:
+        """Return the result of work, which may take so many deadlines; raises as ``run`` and ``unless_disconnected`` do.
 
         ``call`` is given a function that returns true once nobody waits for the result.
         """
@@ -200,7 +202,7 @@ class Admission:
         stopped = threading.Event()
         work = asyncio.ensure_future(self.run(request, cost, partial(call, stopped.is_set)))
         try:
-            return await unless_disconnected(request, work, self.deadline_s)
+            return await unless_disconnected(request, work, self.deadline_s * deadlines)
         finally:
             stopped.set()
 

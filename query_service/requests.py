@@ -368,7 +368,8 @@ def only_declared(request: Request) -> None:
         raise HTTPException(422, f"there is no parameter {unknown[0][:100]!r}; {declared_names}")
 
 
-def _corpus(request: Request, corpus: CorpusName) -> PublishedCorpus:
+def corpus_of(request: Request, corpus: CorpusName) -> PublishedCorpus:
+    """Return a corpus as the caller sees it; raise ``NotFoundError`` where it isn't there for the caller."""
     corpora = corpora_of(request)
     if corpus not in corpora:
         served = f"served here: {', '.join(corpora)}" if corpora else "none is served here"
@@ -379,4 +380,4 @@ def _corpus(request: Request, corpus: CorpusName) -> PublishedCorpus:
     return corpora[corpus]
 
 
-Corpus = Annotated[PublishedCorpus, Depends(_corpus)]
+Corpus = Annotated[PublishedCorpus, Depends(corpus_of)]

@@ -33,6 +33,7 @@ from pipeline.published.corpus import PublishedCorpus
 from query_service.access import METRICS, name_of
 from query_service.errors import CLIENT_GONE, Problem
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
+from schemas.versions import Spent
 from tasks.answering.trace import MEASURED
 
 SLOW_S = 5.0
@@ -115,6 +116,12 @@ class Metrics:
         """Count a step, by its name in the trace of a search."""
         self._step_seconds.labels(name).observe(seconds)
 
+    def spent(self, corpus: str, spent: Spent) -> None:
+        """Count what models used for an answer."""
+        self._tokens.labels(corpus, "input").inc(spent.input_tokens)
+        self._tokens.labels(corpus, "output").inc(spent.output_tokens)
+        self._spent.labels(corpus).inc(spent.money)
+
     async def answered(
         self, corpus: str, events: AsyncGenerator[AnswerEvent, None], log: Callable[[AnswerResult], None]
     ) -> AsyncGenerator[AnswerEvent, None]:
@@ -122,10 +129,7 @@ class Metrics:
         try:
             async for event in events:
                 if isinstance(event, AnswerFinished):
-                    spent = event.result.spent
-                    self._tokens.labels(corpus, "input").inc(spent.input_tokens)
-                    self._tokens.labels(corpus, "output").inc(spent.output_tokens)
-                    self._spent.labels(corpus).inc(spent.money)
+                    self.spent(corpus, event.result.spent)
                     log(event.result)
                 yield event
         finally:

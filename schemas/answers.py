@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from schemas.base import Frozen, Section, Text
-from schemas.evidence import CitedRegion, HasTaggedPdf, OwnFieldValues, Span, Superseded, TraceStep
+from schemas.evidence import AskedCorpora, CitedRegion, HasTaggedPdf, InCorpus, OwnFieldValues, Span, Superseded, TraceStep
 from schemas.filters import Modality
 from schemas.retrieval import ListedPreset, Name, NamedPreset
 from schemas.versions import Spent
@@ -95,6 +95,7 @@ class Citation(Frozen):
 
     n: int
     evidence_id: str
+    corpus: InCorpus = ""
     version: str = ""
     title: str = ""
     source: str
@@ -235,6 +236,7 @@ class AnswerResult(Frozen):
     rounds: list[Round] = Field([])
     spent: Spent = Field(Spent(), description="What generative models used; money by the prices in the corpus file.")
     trace: list[TraceStep] | None = Field(None, description="What each step did, if the request asks for it.")
+    corpora: AskedCorpora = Field([])
 
 
 class AnswerStarted(Frozen):

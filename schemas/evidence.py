@@ -181,6 +181,27 @@ CellSpans = Annotated[
 ]
 
 
+InCorpus = Annotated[str, Field(description="Its corpus, where several were asked; else empty.")]
+
+
+class AskedCorpus(Frozen):
+    """A corpus of several that were asked: its version and preset, or the problem for which it is left out.
+
+    ``ignored`` are fields of ``where`` that it doesn't have: it was asked without these conditions.
+    """
+
+    name: str
+    version: str | None = None
+    preset: str = ""
+    problem: str = ""
+    ignored: list[str] = Field([])
+
+
+AskedCorpora = Annotated[
+    list[AskedCorpus], Field(description="Where several corpora were asked: each of them. Versions are theirs then.")
+]
+
+
 class Hit(Frozen):
     """A row found by a search.
 
@@ -189,6 +210,8 @@ class Hit(Frozen):
     """
 
     evidence_id: str
+    corpus: InCorpus = ""
+    version: str = Field("", description="Its version, where several corpora were asked; else that of the reply.")
     score: float
     modality: Modality
     doc_id: str
@@ -263,6 +286,7 @@ class SearchResult(Frozen):
         False, description="Whether a greater offset returns further hits; false at 200, where hits end in any case."
     )
     trace: list[TraceStep] | None = Field(None, description="What each step did, if the request asks for it.")
+    corpora: AskedCorpora = Field([])
 
 
 class SimilarFigures(Frozen):

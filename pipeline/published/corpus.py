@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
@@ -58,6 +58,8 @@ EMBED_BATCH = 256
 
 VERSIONS_OPEN = 4
 """Most open versions of a corpus: some 500 bytes a document, and a byte a row."""
+
+Asked = TypeVar("Asked", Query, AnswerQuery)
 
 _SUGGESTIONS = 6
 _SOURCES_LISTED = 500
@@ -261,8 +263,20 @@ class PublishedCorpus:
         """Return whether a generative model writes the answer."""
         return answer_preset_of(self._settings(), query.answer).model is not None
 
-    def search(self, query: Query, stopped: Callable[[], bool] = lambda: False) -> SearchResult:
-        """Return the best rows.
+    def applicable(self, query: Asked) -> tuple[Asked, list[str]]:
+        """Return a request without conditions on fields that the live version doesn't have, and their names."""
+        if not query.filters.where:
+            return query, []
+        with self.opened() as opened:
+            fields = opened.own_fields.types
+        where = {name: test for name, test in query.filters.where.items() if name in fields}
+        ignored = [name for name in query.filters.where if name not in fields]
+        return replace(query, filters=query.filters.model_copy(update={"where": where})), ignored
+
+    def search(
+        self, query: Query, stopped: Callable[[], bool] = lambda: False, *, calibrated: bool = False
+    ) -> SearchResult:
+        """Return the best rows; ``calibrated`` as of ``OpenVersion.search``.
 
         A query with a picture and no preset uses the default preset, or else the first that takes pictures;
         ``RequestError`` names the settings if none does. Once ``stopped`` returns true, the next step raises ``Stopped``.
@@ -275,7 +289,7 @@ class PublishedCorpus:
                 opened = reading.enter_context(self.opened(query.version))
             if query.picture is not None and query.preset is None and not takes_pictures(plan):
                 plan = self._plan(self._picture_preset(opened), query.steps)
-            return opened.search(query, plan, trace=trace)
+            return opened.search(query, plan, trace=trace, calibrated=calibrated)
 
     def search_each(self, query: Query, questions: Sequence[tuple[str, Filters]]) -> Iterator[SearchResult]:
         """Yield the result of each question with its filters, all from one version, in the way of ``query``.

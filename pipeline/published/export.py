@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.csv import write_csv
 
 from backends.stores.document_files import StructuredDocumentFile, structured_file
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.access import read_current, read_rights
+from pipeline.records.columns import read_documents_columns
 from pipeline.records.ledger import indexed_sources, read_ledger
 from pipeline.records.manifests import named_manifest
 from pipeline.records.publication import resolve_version
+from schemas.access import Principals
 from schemas.documents import BBOX, Block
 from schemas.errors import UserError
+from schemas.filters import field_column
 from schemas.parquet import required
 from schemas.stages import Report, silent
 from schemas.tags import restore, strip
@@ -61,24 +66,36 @@ class TablesSummary:
 
 
 def export_tables(
-    workspace: Workspace, folder: Path, *, version: str | None = None, csv: bool = False, report: Report = silent
+    workspace: Workspace,
+    folder: Path,
+    *,
+    version: str | None = None,
+    principals: Principals | None = None,
+    csv: bool = False,
+    report: Report = silent,
 ) -> TablesSummary:
     """Write each table of a version as a Parquet file, or CSV, and ``tables.parquet``, which lists them.
 
-    A table over several pages is one file. Sources of the same bytes have the same files. The folder must be new or empty.
+    A table over several pages is one file. Sources of the same bytes have the same files. The list has a column for each of the
+    corpus's own fields. ``principals`` are those of a reader, who gets the tables of documents that the reader may see; None
+    sees all. The folder must be new or empty.
 
     Raises:
         UserError: There is no such version, or the folder can't be written to.
+        DamagedError: Rights can't be read.
     """
-    manifest = manifest_of(workspace, version)
-    sources = indexed_sources(sorted(read_ledger(workspace.store, manifest.version), key=lambda row: row.source))
+    manifest, store = manifest_of(workspace, version), workspace.store
+    sources = indexed_sources(sorted(read_ledger(store, manifest.version), key=lambda row: row.source))
+    if principals is not None and workspace.corpus.access is not None:
+        rights = read_rights(store, read_current(store).digest)
+        sources = {doc_id: names for doc_id, names in sources.items() if rights.allows(doc_id, principals)}
     table_rows: list[dict[str, Any]] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise UserError(f"{folder} isn't empty; name a new folder")
         for number, (doc_id, names) in enumerate(sources.items(), 1):
-            file = StructuredDocumentFile(workspace.store, structured_file(doc_id, manifest.keys["structured"]))
+            file = StructuredDocumentFile(store, structured_file(doc_id, manifest.keys["structured"]))
             for description, table in _tables(names[0], doc_id, file.blocks):
                 name = f"{description['name']}.{'csv' if csv else 'parquet'}"
                 if csv:
@@ -88,12 +105,26 @@ def export_tables(
                 table_rows.append(description | {"file": name, "sources": names})
             report("export", number, len(sources))
         # The list comes last: a folder without it is that of an export that failed.
-        pq.write_table(pa.Table.from_pylist(table_rows, schema=TABLES), folder / _LIST, compression="zstd")
+        listed = _with_fields(
+            pa.Table.from_pylist(table_rows, schema=TABLES), read_documents_columns(store, manifest.version)
+        )
+        pq.write_table(listed, folder / _LIST, compression="zstd")
     except OSError as error:
         raise UserError(f"can't write to {folder}: {error.strerror or error}") from error
     return TablesSummary(
         manifest.version, str(folder), len(sources), len(table_rows), sum(row["rows"] for row in table_rows)
     )
+
+
+def _with_fields(listed: pa.Table, columns: pa.Table | None) -> pa.Table:
+    """Return the list of tables with the fields of the corpus's own of each table's document."""
+    names = [] if columns is None else [name for name in columns.column_names if name.startswith(field_column(""))]
+    if columns is None or not names:
+        return listed
+    rows = pc.index_in(listed.column("doc_id"), columns.column("doc_id").combine_chunks())
+    for name in names:
+        listed = listed.append_column(name, columns.column(name).combine_chunks().take(rows))
+    return listed
 
 
 def _tables(source: str, doc_id: str, blocks: tuple[Block, ...]) -> Iterator[tuple[dict[str, Any], pa.Table]]:

@@ -35,7 +35,7 @@ from schemas.retrieval import GroupBy, Preset, Query
 from schemas.tags import TagTemplate
 from schemas.versions import Calibration, Counts, Status
 from tasks.answering.cite import localise
-from tasks.answering.confidence import DEFAULT_CALIBRATION, NEARNESS, default_calibration
+from tasks.answering.confidence import DEFAULT_CALIBRATION, NEARNESS, calibrated_hits, default_calibration
 from tasks.answering.embedded_query import EmbeddedQuery, SentenceVectors
 from tasks.answering.fuse import GROUPED, BestOfGroup, group
 from tasks.answering.highlight import content_words, highlights, nearest_sentences
@@ -107,12 +107,14 @@ class OpenVersion:
         plan: Preset,
         question: EmbeddedQuery | None = None,
         trace: Trace | None = None,
+        *,
+        calibrated: bool = False,
     ) -> SearchResult:
         """Return the best rows of a query; of each group the best, where the query groups.
 
         The query's version, preset and steps are not read: ``plan`` has the steps. ``question`` is the query's text and
         picture, where they are embedded already. The next step of ``trace`` raises ``Stopped`` once nobody waits for the
-        result any more.
+        result any more. Scores of ``calibrated`` hits compare with those of other corpora, and may not fall with the rank.
 
         Raises:
             RequestError: The version lacks what the plan or the filters need.
@@ -144,6 +146,9 @@ class OpenVersion:
                 hit.model_copy(update={"more": other_counts[hit.evidence_id]}) if other_counts else hit
                 for hit in self.hits(ranked[query.offset : last], marker)
             ]
+        if calibrated and query.text:
+            with trace.step(f"calibrate: {NEARNESS.name}", query.text):
+                hits = calibrated_hits(self.index, hits, question.vector(NEARNESS.name), self.calibration)
         if query.highlight and query.text:
             with trace.step(f"highlight: {NEARNESS.name}", query.text):
                 hits = self._with_sentences(hits, question)

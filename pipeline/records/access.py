@@ -3,7 +3,7 @@
 ``access/CURRENT`` names ``access/<digest>.parquet``, which has a row for each set of principals with the documents of that set.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
@@ -88,9 +88,20 @@ def apply_rights(
         store.put(rights_file(digest), data)
         applied = CurrentRights(digest=digest, at=datetime.now(UTC), by=by or this_person())
         if store.swap(CURRENT, applied.model_dump_json().encode(), etag):
+            _prune(store, {rights_file(digest), *([rights_file(current.digest)] if current is not None else [])})
+            # Another process, which applied rights just before, may have taken these for old ones.
+            if not store.exists(rights_file(digest)):
+                store.put(rights_file(digest), data)
             about = f"{changed} documents: {current.digest[:16] if current else 'none'} to {digest[:16]}"
             note_event(store, "access", by=applied.by, reason=reason, at=applied.at, about=about)
             return applied, changed
+
+
+def _prune(store: ObjectStore, kept: Container[str]) -> None:
+    """Remove rights that hold no more, but for those that readers may be reading; the audit log keeps the history."""
+    for name in store.names(FOLDER):
+        if name != CURRENT and name not in kept:
+            store.delete(name)
 
 
 def update_rights(workspace: Workspace, *, by: str | None = None, reason: str | None = None) -> tuple[CurrentRights, int]:

@@ -19,9 +19,12 @@ const boxesByPage = (cited) => {
 export const titleOf = (cited) => cited.title || fileName(cited.source);
 export const nameOf = (cited, page = cited.page) => pageName(page, labelsOf(cited).get(page));
 
-// What the viewer opens; of is { corpus, version }.
+// The corpus and version of what is cited, of several that were asked; of is { corpus, version }.
+export const originOf = (cited, of) => (cited?.corpus ? { ...of, corpus: cited.corpus, version: cited.version } : of);
+
+// What the viewer opens.
 export const placeOf = (cited, of) => ({
-  corpus: of.corpus, version: of.version, docId: cited.doc_id, source: cited.source, section: cited.section_path,
+  corpus: originOf(cited, of).corpus, version: originOf(cited, of).version, docId: cited.doc_id, source: cited.source, section: cited.section_path,
   page: cited.page, boxes: boxesByPage(cited), labels: labelsOf(cited), tagged: cited.tagged_pdf,
 });
 
@@ -88,10 +91,11 @@ function grouped(parts, keyOf) {
 function picture(part, of) {
   const caption = part.caption.trim();
   const cited = part.citations.map((n) => of.cited.get(n)).filter(Boolean);
+  const { corpus, version } = originOf(cited[0], of);
   const places = cited.slice(0, 1).map((citation) => ({ label: nameOf(citation, part.page), place: placeOfFigure(part, citation, of) }));
-  const open = () => viewer.openFigure({ corpus: of.corpus, version: of.version, figureId: part.figure_id, caption, tag: part.tag, places });
+  const open = () => viewer.openFigure({ corpus, version, figureId: part.figure_id, caption, tag: part.tag, places });
   return el("button", { type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption || "figure"}`, "aria-haspopup": "dialog", onclick: open },
-    image(part.figure_id, caption || "Figure without a caption", of));
+    image(part.figure_id, caption || "Figure without a caption", { corpus, version }));
 }
 
 function figure(part, of) {
@@ -347,7 +351,7 @@ export function sources(citations, of) {
     const place = placeOf(citation, of);
     const boxes = place.boxes.get(citation.page) ?? [];
     const thumbnail = el("img", {
-      src: service.pageUrl(of.corpus, citation.doc_id, citation.page, boxes, 36, of.version), alt: "", loading: "lazy", decoding: "async",
+      src: service.pageUrl(place.corpus, citation.doc_id, citation.page, boxes, 36, place.version), alt: "", loading: "lazy", decoding: "async",
       onerror: () => thumbnail.remove(),
     });
     return el("li", {},
@@ -355,7 +359,7 @@ export function sources(citations, of) {
         el("span", { class: "sheet" }, thumbnail),
         el("span", { class: "cited" },
           el("span", { class: "cited-name", title: plainName(citation.source) }, el("span", { class: "cite" }, String(citation.n)), ` ${titleOf(citation)}`),
-          el("span", { class: "cited-page" }, begun(nameOf(citation))),
+          el("span", { class: "cited-page" }, citation.corpus ? `${citation.corpus}, ${nameOf(citation)}` : begun(nameOf(citation))),
           citation.superseded && el("span", { class: "cited-section" }, citation.superseded),
           citation.section_path.length > 0 && el("span", { class: "cited-section" }, citation.section_path.at(-1)))),
       citation.pdf_link && el("a", {

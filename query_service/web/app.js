@@ -1,4 +1,4 @@
-import { Drawing, colophon, image, nameOf, placeOf, placeOfFigure, skeleton, sources } from "./answer.js";
+import { Drawing, colophon, image, nameOf, originOf, placeOf, placeOfFigure, skeleton, sources } from "./answer.js";
 import { TABS, browse, stop as stopBrowsing } from "./browse.js";
 import FILTERS from "./filters.js"; // schemas.filters.inputs
 import { askWho, drawUser } from "./key.js";
@@ -156,15 +156,42 @@ async function start() {
   clear($("notice"));
   drawUser();
   overviews = new Map(served.map((overview) => [overview.name, overview]));
+  const ready = served.filter(({ version }) => version);
+  if (ready.length > 1) overviews.set(service.ALL, together(ready));
   say("");
   if (!overviews.size) {
     $("ask").hidden = true;
     notice("No corpus is served here", "Add a corpus file and publish a version of it; then load this page again.");
     return;
   }
-  $("corpus").replaceChildren(...served.map(({ name, problem }) =>
-    el("option", { value: name }, problem ? `${name} (not ready)` : name)));
+  $("corpus").replaceChildren(...[...overviews.values()].map(({ name, problem }) =>
+    el("option", { value: name }, problem ? `${name} (not ready)` : titleOf(name))));
   await show();
+}
+
+const titleOf = (corpus) => (corpus === service.ALL ? "all corpora" : corpus);
+
+// What all corpora have together, as if they were one.
+function together(ready) {
+  const sum = (name) => ready.reduce((total, overview) => total + overview[name], 0);
+  const counts = (maps) => maps.reduce((total, map) => {
+    for (const [value, number] of Object.entries(map)) total[value] = (total[value] ?? 0) + number;
+    return total;
+  }, {});
+  const fields = Map.groupBy(ready.flatMap(({ fields }) => fields), ({ name }) => name);
+  const [first, ...others] = ready;
+  return {
+    name: service.ALL, version: service.ALL, problem: null, sources: [], suggestions: ready.flatMap(({ suggestions }) => suggestions.slice(0, 2)),
+    documents: sum("documents"), pages: sum("pages"), figures: sum("figures"),
+    languages: counts(ready.map(({ languages }) => languages)), doc_types: counts(ready.map(({ doc_types: types }) => types)),
+    modalities: [...new Set(ready.flatMap(({ modalities }) => modalities))],
+    fields: [...fields.values()].map((same) => ({ ...same[0], values: counts(same.map(({ values }) => values)) })),
+    // Without a choice, each corpus searches by its own default.
+    presets: [
+      { name: "", label: "Default", sentence: "each corpus by its own default", source: "", takes_picture: true },
+      ...first.presets.filter(({ name }) => others.every(({ presets }) => presets.some((preset) => preset.name === name))),
+    ],
+  };
 }
 
 async function show() {
@@ -180,7 +207,7 @@ async function show() {
   $("corpus-picker").hidden = overviews.size < 2;
   $("corpus").value = state.corpus;
   $("question").value = state.q;
-  $("hero-title").textContent = overviews.size > 1 ? `Ask ${state.corpus}` : "Ask the documents";
+  $("hero-title").textContent = overviews.size > 1 ? `Ask ${titleOf(state.corpus)}` : "Ask the documents";
   $("stats").textContent = overview.version
     ? [count(overview.documents, "document"), count(overview.pages, "page"), count(overview.figures, "figure")].join("\u2002·\u2002")
     : "";
@@ -190,15 +217,18 @@ async function show() {
   drawScope();
   drawPicture();
   drawPinned();
+  $("browse-link").hidden = isAll();
   drawVersions();
   drawAnswers();
   if (!overview.version && !state.version && !unknown) {
     home();
     notice(`${state.corpus} can’t be searched yet`, overview.problem || "No version of it is live.", start);
-  } else if (state.browse) openBrowse();
+  } else if (state.browse && !isAll()) openBrowse();
   else if (isAsked()) ask();
   else home();
 }
+
+const isAll = () => state.corpus === service.ALL;
 
 // Documents, outlines, figures and tables of the version.
 function openBrowse() {
@@ -242,6 +272,10 @@ function drawSuggestions(questions) {
 
 async function drawVersions() {
   const corpus = state.corpus;
+  if (isAll()) {
+    $("version-picker").hidden = $("compare-picker").hidden = true;
+    return;
+  }
   const live = overviews.get(corpus).version;
   let listed = [];
   try { listed = (await service.versions(corpus)).versions; } catch { /* the pickers stay with what is known */ }
@@ -272,7 +306,7 @@ async function drawVersions() {
 async function drawAnswers() {
   const { corpus, version } = state;
   let listed = [];
-  try { listed = await service.answers(corpus, version); } catch { /* the default answers */ }
+  try { if (!isAll()) listed = await service.answers(corpus, version); } catch { /* the default answers */ }
   if (corpus !== state.corpus || version !== state.version) return;
   // Context "given" is what the filters name.
   const offered = listed.filter(({ missing, settings }, place) =>
@@ -487,7 +521,7 @@ async function ask() {
     say("Looking for what is like the picture");
     const version = await drawEvidence(pinned());
     if (turn === running) say("");
-    if (turn === running && version) $("provenance").replaceChildren(provenance(version));
+    if (turn === running && version) $("provenance").replaceChildren(provenance({ version, corpora: [] }));
     return;
   }
   $("answer").setAttribute("aria-busy", "true");
@@ -504,7 +538,7 @@ async function ask() {
     $("follow").hidden = false;
     // If another version was published meanwhile, search the version that answered.
     const version = await evidence;
-    if (turn === running && version && version !== found.version) drawEvidence({ version: found.version });
+    if (turn === running && version && found.version && version !== found.version) drawEvidence({ version: found.version });
   } catch (error) {
     if (error.name === "AbortError" || turn !== running) return;
     $("parts").replaceChildren(failure("This question could not be answered", error.message, ask));
@@ -553,7 +587,7 @@ const abstained = () => el("div", { class: "abstained" },
     : "The nearest passages are below; they may still help, or show how the documents word it."));
 
 function drawAnswer(found) {
-  $("provenance").replaceChildren(...colophon(found), provenance(found.version), taking(found));
+  $("provenance").replaceChildren(...colophon(found), provenance(found), taking(found));
   if (found.abstained || !found.parts.length) {
     say("Nothing in this version answers that.");
     return;
@@ -564,15 +598,17 @@ function drawAnswer(found) {
   say(`${!found.unsure ? "Answer" : found.model === null ? "Not sure: the nearest passage" : "Not sure: a model’s answer"} with ${count(figures, "figure")} and ${count(found.citations.length, "citation")}.`);
 }
 
-const provenance = (version) => el("p", {},
-  "From the version of ", el("span", { title: version }, when(version)), state.version ? " (pinned)" : "", ".");
+const provenance = ({ version, corpora }) => (corpora.length
+  ? el("p", {}, corpora.map(({ name, version: of, problem, ignored }) => (problem
+    ? `${name} is left out: ${problem}.` : `${name}: the version of ${when(of)}${ignored.length ? `, without ${ignored.join(", ")}` : ""}.`)).join(" "))
+  : el("p", {}, "From the version of ", el("span", { title: version }, when(version)), state.version ? " (pinned)" : "", "."));
 
 // Buttons that copy the answer, and the address that shows it again when another version is live.
 function taking(found) {
   const pinnedHere = () => {
     const address = new URL(location.href);
     address.searchParams.set("corpus", state.corpus);
-    address.searchParams.set("version", found.version);
+    if (found.version) address.searchParams.set("version", found.version);
     return address.href;
   };
   const button = (label, text, done) => el("button", {
@@ -582,7 +618,7 @@ function taking(found) {
   return el("p", { class: "taking" },
     !found.abstained && button("Copy as Markdown",
       () => markdown(found, { corpus: state.corpus, title: heading(), address: pinnedHere() }), "The answer is copied, with its citations"),
-    button("Copy a permanent link", pinnedHere, "The link is copied; it names this version"));
+    found.version && button("Copy a permanent link", pinnedHere, "The link is copied; it names this version"));
 }
 
 // Clipboards of pages are there over HTTPS and on loopback only.
@@ -627,7 +663,7 @@ async function drawEvidence(version, keep = false) {
   const [first, second] = found;
   $("more").hidden = !found.some((each) => each?.hits.length >= state.k) || state.k >= MANY;
   const named = (each) => (other?.version ? `The version of ${when(each.version)}` : labelOf(each.preset));
-  const counted = (each) => `${count(each.hits.length, "hit")} by ${labelOf(each.preset)}`;
+  const counted = (each) => `${count(each.hits.length, "hit")}${isAll() ? "" : ` by ${labelOf(each.preset)}`}`;
   say(found.every(Boolean) ? `${found.map(counted).join(", ")}.` : "The evidence could not be searched.", "evidence");
   if (first && second) {
     for (const [box, own, others] of [[$("hits"), first, second], [$("other-hits"), second, first]]) {
@@ -670,7 +706,7 @@ async function drawHits(request, box, turn, keep, again) {
 }
 
 function hitCard(hit, rank, version) {
-  const of = { corpus: state.corpus, version };
+  const of = originOf(hit, { corpus: state.corpus, version });
   const place = placeOf(hit, of);
   const last = hit.regions?.at(-1)?.page ?? hit.page;
   const labels = labelsOf(hit);
@@ -700,7 +736,7 @@ function hitCard(hit, rank, version) {
     el("div", { class: "hit-head" },
       el("span", { class: "rank", "aria-hidden": "true" }, String(rank)),
       el("button", { type: "button", class: "link place", title: plainName(hit.source), "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
-        `${fileName(hit.source)}, ${pages}`),
+        `${hit.corpus ? `${hit.corpus}: ` : ""}${fileName(hit.source)}, ${pages}`),
       el("span", { class: "modality" }, hit.modality),
       el("span", { class: "score", title: "Score; compares within this list only" }, hit.score.toPrecision(3)),
       !state.documents.includes(hit.source) && overviews.get(state.corpus).documents > 1 && el("button", {

@@ -1,6 +1,6 @@
 // An answer as Markdown, its citations as footnotes.
 
-import { nameOf, titleOf } from "./answer.js";
+import { nameOf, originOf, titleOf } from "./answer.js";
 import * as service from "./service.js";
 
 const written = (text) => text.replace(/[\\`*_[\]<>|#~]/g, "\\$&");
@@ -9,7 +9,11 @@ const line = (text) => written(text).replace(/\s+/g, " ").trim();
 
 // title is the question, address that of the page that shows the answer.
 export function markdown(found, { corpus, title, address }) {
-  const image = ({ figure_id: id, caption }) => `![${line(caption)}](${absolute(service.figureUrl(corpus, id, found.version))})`;
+  const cited = new Map(found.citations.map((citation) => [citation.n, citation]));
+  const image = ({ figure_id: id, caption, citations: [n] }) => {
+    const of = originOf(cited.get(n), { corpus, version: found.version });
+    return `![${line(caption)}](${absolute(service.figureUrl(of.corpus, id, of.version))})`;
+  };
   const notes = (part) => part.citations.map((n) => `[^${n}]`).join("");
 
   function table({ rows, figures }) {
@@ -37,11 +41,13 @@ export function markdown(found, { corpus, title, address }) {
     if (part.continues && blocks.length) blocks[blocks.length - 1] += ` ${text}`;
     else blocks.push(text);
   }
-  const cited = found.citations.map((citation) => {
+  const footnotes = found.citations.map((citation) => {
     const link = citation.pdf_link?.replace(/^\/+/, "") ?? service.pdfUrl(corpus, citation.doc_id, citation.page, found.version);
-    const where = [titleOf(citation), nameOf(citation), citation.section_path.at(-1)].filter(Boolean).map(line).join(", ");
+    const where = [citation.corpus, titleOf(citation), nameOf(citation), citation.section_path.at(-1)].filter(Boolean).map(line).join(", ");
     return `[^${citation.n}]: [${where}](${absolute(link)})`;
   });
+  const origins = found.corpora.filter(({ problem }) => !problem).map(({ name, version }) => `${line(name)}, version ${version}`);
+  const origin = `[${origins.join("; ") || `${line(corpus)}, version ${found.version}`}](${address})`;
   const by = found.model === null ? "" : `Written by ${line(found.model)}. `;
-  return [`# ${line(title)}`, ...blocks, `${by}[${line(corpus)}, version ${found.version}](${address})`, cited.join("\n")].filter(Boolean).join("\n\n");
+  return [`# ${line(title)}`, ...blocks, `${by}${origin}`, footnotes.join("\n")].filter(Boolean).join("\n\n");
 }

@@ -3,7 +3,9 @@
 import { withKey } from "./key.js";
 import { begun } from "./text.js";
 
-const at = (corpus, rest = "") => `v1/corpora/${encodeURIComponent(corpus)}${rest}`;
+export const ALL = "*"; // every corpus that one may see
+
+const at = (corpus, rest = "") => (corpus === ALL ? `v1${rest}` : `v1/corpora/${encodeURIComponent(corpus)}${rest}`);
 
 async function send(path, options) {
   try {

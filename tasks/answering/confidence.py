@@ -9,7 +9,7 @@ from schemas.corpus import AnswerOptions
 from schemas.evidence import Hit
 from schemas.filters import Filters
 from schemas.models import MINILM
-from schemas.ports import ReadableIndex
+from schemas.ports import ReadableIndex, Vector
 from schemas.text import folded_words, mentions
 from schemas.versions import Calibration, FeatureScale
 from tasks.answering.embedded_query import EmbeddedQuery
@@ -27,6 +27,9 @@ AGREED = 10
 
 STEEPNESS = 2.0
 """Slope of the logistic curve: one standard deviation above the mean gives .88."""
+
+UNSCALED = 0.5
+"""Confidence in a hit of whose cosine nothing is known: that of an average question's nearest passage."""
 
 Evidence = dict[str, float]
 """Kind of evidence to its value; larger speaks for an answer. Kinds that can't be measured are absent."""
@@ -189,6 +192,16 @@ def confidence(evidence: Evidence, calibration: Calibration) -> float:
     logit = STEEPNESS * math.fsum(deviations) / len(deviations)
     logit += math.fsum(weight * evidence.get(name, 0.0) for name, weight in WEIGHTS.items())
     return 1 / (1 + math.exp(-logit))
+
+
+def calibrated_hits(index: ReadableIndex, hits: Sequence[Hit], question: Vector, calibration: Calibration) -> list[Hit]:
+    """Return hits whose scores compare with those of other versions: confidence by their cosine to a question alone.
+
+    It is ``UNSCALED`` where the calibration has no scale of cosines, and for hits without vectors.
+    """
+    vectors = index.vectors([hit.evidence_id for hit in hits], NEARNESS.name) if "nearness" in calibration.features else {}
+    scores = {name: confidence({"nearness": float(vector @ question)}, calibration) for name, vector in vectors.items()}
+    return [hit.model_copy(update={"score": scores.get(hit.evidence_id, UNSCALED)}) for hit in hits]
 
 
 def thresholds(options: AnswerOptions, calibration: Calibration) -> tuple[float, float]:

@@ -117,6 +117,29 @@ def test_a_version_that_is_confirmed_after_it_went_live_has_not_moved() -> None:
     assert has_moved([event(5, "a")], [*known, by_hand])
 
 
+_APPLY = """
+import json
+from dags import operations
+dag = getattr(operations, "inset_access", None)
+print(json.dumps(dag and [dag.timetable.expression, [task.python_callable() for task in dag.tasks]]))
+"""
+
+
+@pytest.mark.slow
+def test_rights_are_applied_each_minute(tmp_path: Path, airflow_env: dict[str, str]) -> None:
+    write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
+    corpus = write_corpus(tmp_path)
+    assert described(corpus.parent, airflow_env, _APPLY) is None, "there are no rights"
+    write_corpus(tmp_path, "access: {table: access.csv}\n")
+    table, workspace = corpus.parent / "access.csv", open_workspace(str(corpus))
+    table.write_text("source,principals\n*,group:service\n")
+    refresh(workspace)
+    assert described(corpus.parent, airflow_env, _APPLY) == ["* * * * *", [{"manuals": 0}]]
+    table.write_text("source,principals\n*,group:sales\n")
+    assert described(corpus.parent, airflow_env, _APPLY) == ["* * * * *", [{"manuals": 1}]]
+    assert read_events(workspace.store, 1)[0].by == "inset_access"
+
+
 _FIVE_TIMES = """
 import json, sys
 from datetime import UTC, datetime, timedelta

@@ -286,7 +286,9 @@ class FakeCorpus(PublishedCorpus):
     def is_written(self, query: AnswerQuery) -> bool:
         return query.answer == "generated"
 
-    def search(self, query: Query, stopped: Callable[[], bool] = lambda: False) -> SearchResult:
+    def search(
+        self, query: Query, stopped: Callable[[], bool] = lambda: False, *, calibrated: bool = False
+    ) -> SearchResult:
         self.queries.append(query)
         self.stops.append(stopped)
         match query.text:

@@ -61,8 +61,12 @@ class Library:
             write_manual(self.folder / "pdfs" / f"{word}.pdf", word, seed=seed)
         lines = [f"{word}.pdf,{';'.join(sorted(names))}" for word, names in (readers or {}).items()]
         (self.folder / "access.csv").write_text("\n".join(["source,principals", "*,everyone", *lines, ""]))
+        (self.folder / "fields.csv").write_text(
+            "\n".join(["source,label", *(f"{word}.pdf,{word}" for word in seeds_by_word), ""])
+        )
         options = (
             "captions: {ocr: none}\nparse: {layout: never, workers: 1}\ntags: {pdf: true}\naccess: {table: access.csv}\n"
+            "fields: {label: {facet: true}}\nmetadata: {table: fields.csv}\n"
         )
         self.file.write_text(f"name: library\nsource: pdfs\nstore: store\n{options}{self.engine}")
         workspace = open_workspace(str(self.file))
@@ -159,6 +163,7 @@ class Asker:
                 {"modalities": ["figure"]},
                 {"page_ranges": [{"first": 2}]},
                 {"has_figure": True, "languages": ["en"]},
+                {"where": {"label": [content.word, "other"]}},
                 {"sections": [f"1 Service of the {content.word}, part 1"]},
             ]
         )
@@ -224,10 +229,12 @@ class Asker:
             bodies = {"search": self._search, "answer": self._answer}
             kind = path.rpartition("/")[2]
             body = bodies[kind]() if kind in bodies else {"searches": [self._search() for _ in range(2)]}
+            if "{corpus}" not in path:
+                body |= {"version": None, "corpora": self._maybe(["library"])}
         return Sent(method, path.format(**placed), params, body)
 
     def _tool(self) -> Sent:
-        content, corpus = self._content(), {"corpus": "library"}
+        content, corpus = self._content(), {"corpus": self._random.choice(["library", "library", "*"])}
         calls: list[tuple[str, dict[str, Any]]] = [
             ("list_corpora", {}),
             ("search", {**corpus, "query": self._word()}),

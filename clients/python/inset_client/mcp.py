@@ -32,7 +32,8 @@ except ModuleNotFoundError as error:
 from inset_client import ApiError, AsyncClient
 
 if TYPE_CHECKING:
-    from inset_client.models import Filters, Turn
+    from inset_client import models
+    from inset_client.models import Filters
 
 KEY = "INSET_KEY"
 """Environment variable of the key."""
@@ -53,13 +54,33 @@ History = Annotated[
         description="The turns before a follow-up question, oldest first: question, answer, and evidence_ids of its citations."
     ),
 ]
+Corpora = Annotated[str, Field(description="A corpus; several, separated by commas; or * for all.")]
 _HIT = (
-    *("evidence_id", "doc_id", "source", "title", "page", "section_path", "modality", "tagged_text", "figures"),
-    *("date", "doc_type"),
+    *("corpus", "version", "evidence_id", "doc_id", "source", "title", "page", "section_path", "modality", "tagged_text"),
+    *("figures", "date", "doc_type"),
 )
-_CITATION = ("n", "evidence_id", "doc_id", "source", "title", "page", "label", "section_path", "page_link")
+_CITATION = (
+    "n",
+    "corpus",
+    "version",
+    "evidence_id",
+    "doc_id",
+    "source",
+    "title",
+    "page",
+    "label",
+    "section_path",
+    "page_link",
+)
 _PLACED = ("caption", "doc_id", "source", "page")
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+
+
+def _several(corpus: str) -> list[str] | None:
+    """Return the names of several corpora, [] for all; None for one."""
+    if corpus == "*":
+        return []
+    return [name.strip() for name in corpus.split(",") if name.strip()] if "," in corpus else None
 
 
 class _Tools:
@@ -87,7 +108,7 @@ class _Tools:
     async def search(
         self,
         ctx: Context,
-        corpus: str,
+        corpus: Corpora,
         query: str,
         k: int = 5,
         offset: int = 0,
@@ -98,15 +119,20 @@ class _Tools:
     ) -> dict[str, Any]:
         """Return passages, tables and figures for a query in plain words, best first, each with its document and page."""
         async with self._asking(ctx) as inset:
-            reply = await inset.search(
-                corpus, query=query, k=k, offset=offset, filters=filters, highlight=False, version=version, preset=preset
+            asked = {"query": query, "k": k, "offset": offset, "filters": filters, "version": version, "preset": preset}
+            several = _several(corpus)
+            request = cast("models.SearchRequest", {**asked, "highlight": False})
+            reply = await (
+                inset.search(corpus, **request)
+                if several is None
+                else inset.search_corpora(**request, corpora=several or None)
             )
         return {**reply, "hits": [_select(_HIT, hit) for hit in reply["hits"]]}
 
     async def answer(
         self,
         ctx: Context,
-        corpus: str,
+        corpus: Corpora,
         question: str,
         version: Version = None,
         preset: AnswerPreset = None,
@@ -116,15 +142,15 @@ class _Tools:
     ) -> dict[str, Any]:
         """Answer a question by text, tables and figures in order; ``citations`` of a part are numbers of those below."""
         async with self._asking(ctx) as inset:
-            reply = await inset.answer(
-                corpus,
-                question=question,
-                filters=filters,
-                version=version,
-                answer=preset,
-                history=cast("list[Turn]", [*history]),
+            asked = {"question": question, "filters": filters, "version": version, "answer": preset, "history": [*history]}
+            several = _several(corpus)
+            request = cast("models.AnswerRequest", asked)
+            reply = await (
+                inset.answer(corpus, **request)
+                if several is None
+                else inset.answer_corpora(**request, corpora=several or None)
             )
-        answer_fields = _select(("version", "abstained", "unsure", "model", "follow_up", "parts"), reply)
+        answer_fields = _select(("version", "corpora", "abstained", "unsure", "model", "follow_up", "parts"), reply)
         return {**answer_fields, "citations": [_select(_CITATION, citation) for citation in reply["citations"]]}
 
     async def open_page(

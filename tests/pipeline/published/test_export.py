@@ -36,6 +36,17 @@ def test_tables_have_a_file_each_whose_columns_are_named_by_headers(corpus_file:
         "Torque": ["40 Nm", "12.5 Nm", "3 Nm"],
         "Result": ["(1,234)", "7", "0.5"],
     }
+    rights = "access: {table: access.csv}\nfields: {unit: {}}\nmetadata: {table: fields.csv}\n"
+    corpus_file.write_text(corpus_file.read_text() + rights)
+    (corpus_file.parent / "access.csv").write_text("source,principals\n*,everyone\ntorque*,group:service\n")
+    (corpus_file.parent / "fields.csv").write_text("source,unit\ntorque*,Nm\n")
+    limited = open_workspace(str(corpus_file))
+    refresh(limited)
+    for principals, units in ((frozenset[str](), []), (frozenset({"group:service"}), [["Nm"]])):
+        export_tables(limited, tmp_path / f"of {len(principals)}", principals=principals)
+        of_reader = pq.read_table(tmp_path / f"of {len(principals)}" / "tables.parquet")
+        shown = [row["field_unit"] for row in of_reader.to_pylist() if row["sources"] == ["torque table.pdf"]]
+        assert shown == units
     with pytest.raises(UserError, match="isn't empty"):
         export_tables(workspace, folder)
     export_tables(workspace, tmp_path / "csv", csv=True)

@@ -99,6 +99,14 @@ class AsyncClient:
         """Return an answer; with ``stream``, use ``answer_events``."""
         return await self._post("corpora", corpus, "answer", body={**request, "stream": False})
 
+    async def search_corpora(self, **request: Unpack[models.SearchCorporaRequest]) -> models.SearchResult:
+        """Return hits of several ``corpora``, best first; without them of all."""
+        return await self._post("search", body=request)
+
+    async def answer_corpora(self, **request: Unpack[models.AnswerCorporaRequest]) -> models.AnswerResult:
+        """Return one answer from several ``corpora``; without them from all."""
+        return await self._post("answer", body={**request, "stream": False})
+
     async def answer_events(
         self, corpus: str, **request: Unpack[models.AnswerRequest]
     ) -> AsyncGenerator[AnswerEvent, None]:

@@ -178,7 +178,8 @@ function together(ready) {
     for (const [value, number] of Object.entries(map)) total[value] = (total[value] ?? 0) + number;
     return total;
   }, {});
-  const fields = Map.groupBy(ready.flatMap(({ fields }) => fields), ({ name }) => name);
+  const fields = new Map();
+  for (const field of ready.flatMap(({ fields: own }) => own)) fields.set(field.name, [...(fields.get(field.name) ?? []), field]);
   const [first, ...others] = ready;
   return {
     name: service.ALL, version: service.ALL, problem: null, sources: [], suggestions: ready.flatMap(({ suggestions }) => suggestions.slice(0, 2)),

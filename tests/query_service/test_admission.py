@@ -91,7 +91,9 @@ class Slow(FakeCorpus):
     def for_reader(self, principals: Principals | None) -> "Slow":
         return self
 
-    def search(self, query: Query, stopped: Callable[[], bool] = lambda: False) -> SearchResult:
+    def search(
+        self, query: Query, stopped: Callable[[], bool] = lambda: False, *, calibrated: bool = False
+    ) -> SearchResult:
         trace = Trace(stopped=stopped)
         self.at_work += 1
         self.most_at_work = max(self.most_at_work, self.at_work)

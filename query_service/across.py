@@ -29,7 +29,7 @@ from query_service.requests import (
     corpus_of,
 )
 from query_service.stream import EVENT, as_json, as_server_sent
-from query_service.telemetry import describe, metrics_of
+from query_service.telemetry import describe, metrics_of, note_corpus
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult, AnswerStarted, PartFinished
 from schemas.errors import InsetError, NotFoundError, RequestError
 from schemas.evidence import SearchResult
@@ -152,6 +152,7 @@ async def _each(
     if not names:
         raise NotFoundError("no corpus is served here")
     corpora = [await run_in_threadpool(corpus_of, request, name) for name in names]
+    note_corpus(request, " ".join(names))
     replies = await asyncio.gather(*map(ask, corpora), return_exceptions=True)
     results, problems = dict[str, Result](), dict[str, str]()
     for name, reply in zip(names, replies, strict=True):

@@ -46,7 +46,7 @@ class InsetRetriever:
                     id=hit["evidence_id"],
                     content=hit["text"],
                     score=hit["score"],
-                    meta={"version": reply["version"], **{name: value for name, value in hit.items() if name != "text"}},
+                    meta={name: value for name, value in hit.items() if name != "text"} | {"version": reply["version"]},
                 )
                 for hit in reply["hits"]
             ]

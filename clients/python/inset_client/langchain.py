@@ -23,7 +23,7 @@ class InsetRetriever(BaseRetriever):
             Document(
                 id=hit["evidence_id"],
                 page_content=hit["text"],
-                metadata={"version": reply["version"], **{name: value for name, value in hit.items() if name != "text"}},
+                metadata={name: value for name, value in hit.items() if name != "text"} | {"version": reply["version"]},
             )
             for hit in reply["hits"]
         ]

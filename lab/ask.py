@@ -1,6 +1,7 @@
 """Ask one question of one system of an experiment."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evaluation.gold import Gold
@@ -12,7 +13,7 @@ from pipeline.corpus.presets import default_preset, preset_of
 from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.published.answering import AnswerPlan, answer_events, named_rows
 from pipeline.published.version import OpenVersion
-from schemas.answers import AnswerFinished, AnswerPreset, AnswerStarted, Content
+from schemas.answers import AnswerFinished, AnswerPreset, AnswerResult, AnswerStarted, Citation, Content
 from schemas.corpus import Corpus
 from schemas.errors import BadInputError, RequestError, TransientError, UserError
 from schemas.filters import NO_FILTERS, Filters
@@ -20,10 +21,10 @@ from schemas.retrieval import Preset, Query
 from tasks.answering.answer_presets import with_settings
 from tasks.answering.compose import AnswerPrompt, rows_to_send
 from tasks.answering.embedded_query import EmbeddedQuery
+from tasks.answering.generate import with_support
 
 NO_GOLD = "the question has no gold pages"
-NO_GOLD_ROWS = "the gold pages have no row of a kind that is sent"
-UNDEFINED = {NO_GOLD, NO_GOLD_ROWS}
+UNDEFINED = {NO_GOLD}
 """Failures that another try doesn't change."""
 
 
@@ -56,6 +57,11 @@ def prepare(opened: OpenVersion, experiment: Experiment, system: System) -> Prep
         missing.append(f"descriptions of figures by a captioner of kind {paper_preset.captioner} (set captions.captioner)")
     if paper_preset is not None and paper_preset.own_descriptions and not _described_by(preset.model, corpus):
         missing.append(f"descriptions of figures by the model that answers, {preset.model} (set captions.captioner)")
+    prompts = paper_preset.caption_prompts if paper_preset is not None else []
+    captioner = opened.workspace.captioners.get(corpus.captions.captioner)
+    if prompts and (captioner is None or captioner.prompt.name not in prompts):
+        name = corpus.captions.captioner
+        missing.append(f"descriptions of figures by the prompt {' or '.join(prompts)} (set models.{name}.prompt)")
     _require([*(opened.lacks(plan) if preset.context == "retrieved" else []), *missing])
     return Prepared(system, plan, preset, _prompt(opened, preset.prompt) if preset.model else None)
 
@@ -108,9 +114,12 @@ def ask(
             query = Query(gold_question.question, k=experiment.k, filters=filters, highlight=False)
             outcome = outcome.model_copy(update={"hits": opened.search(query, prepared.retrieval, question).hits})
         else:
-            if prepared.answer.context == "given":
-                filters = _gold_filters(opened, prepared.answer, gold)
-            outcome = _answer(opened, prepared, prepared.answer, question, filters, outcome)
+            preset = prepared.answer
+            if preset.context == "given" and (filters := _gold_filters(opened, preset, gold)) == NO_FILTERS:
+                preset = preset.model_copy(update={"context": "none"})
+            outcome = _answer(opened, prepared, preset, question, filters, outcome)
+            if preset.model is not None and not preset.checks_answers:
+                outcome = outcome.model_copy(update={"reply": replies.last_reply})
     except (RequestError, TransientError, BadInputError, UserError) as error:
         outcome = outcome.model_copy(update={"failure": error.message})
     return outcome.model_copy(
@@ -138,28 +147,40 @@ def _answer(
         prompt=prepared.prompt,
         filters=filters,
     )
-    passages: list[str] = []
+    citations: list[Citation] = []
     for event in answer_events(opened, plan):
         if isinstance(event, AnswerStarted):
-            passages = [citation.evidence_id for citation in event.citations]
+            citations = event.citations
         elif isinstance(event, AnswerFinished):
             fell_back = preset.model is not None and event.result.model is None
             outcome = outcome.model_copy(update={"answer": event.result, "failure": event.result.note if fell_back else ""})
-    ranked = [(name, 1.0) for name in dict.fromkeys(passages)]
+    ranked = [(name, 1.0) for name in dict.fromkeys(citation.evidence_id for citation in citations)]
     hits = opened.hits(ranked) if ranked else []
     pictures = rows_to_send(hits, preset)[1] if preset.model else []
     has_words = preset.model is None or Content.CAPTIONS in preset.sends
     words = [hit.evidence_id for hit in hits if has_words or hit.figure_id is None]
     rows = {"hits": hits, "context": hits, "words": words, "pictures": pictures}
-    return outcome.model_copy(update=rows | {"retrieved": preset.context == "retrieved"})
+    checked = None
+    if outcome.answer is not None and preset.model is not None and not preset.checks_answers:
+        checked = _checked(
+            outcome.answer, citations, [opened.template.without(hit.tagged_text) for hit in hits], question.words
+        )
+    return outcome.model_copy(update=rows | {"retrieved": preset.context == "retrieved", "checked": checked})
+
+
+def _checked(answer: AnswerResult, citations: Sequence[Citation], passages: Sequence[str], question: str) -> AnswerResult:
+    """Return what Inset makes of an answer as it was written: citations that the passages support."""
+    parts, _ = with_support(answer.parts, passages, question)
+    cited = {number for part in parts for number in part.citations}
+    return answer.model_copy(update={"parts": parts, "citations": [one for one in citations if one.n in cited]})
 
 
 def _gold_filters(opened: OpenVersion, preset: AnswerPreset, gold: Gold) -> Filters:
-    """Return filters that name the rows on the gold pages."""
+    """Return filters that name the rows on the gold pages; none where these hold nothing of the kinds that are sent."""
     evidence_ids: list[str] = []
     for page in gold.question.pages:
         if page.doc is not None:
             evidence_ids += named_rows(opened, Filters(documents=[page.doc], pages=[page.page]), preset.sent_modalities)
-    if not evidence_ids:
-        raise RequestError(NO_GOLD_ROWS if gold.question.pages else NO_GOLD)
+    if not gold.question.pages:
+        raise RequestError(NO_GOLD)
     return Filters(evidence_ids=list(dict.fromkeys(evidence_ids)))

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from statistics import fmean
+from statistics import fmean, median
 from typing import TextIO
 
 from pydantic import Field
@@ -17,9 +17,10 @@ from schemas.ports import ObjectStore
 
 
 class Spread(Frozen):
-    """Mean and largest of a number that each question has."""
+    """Mean, median and largest of a number that each question has."""
 
     mean: float
+    median: float
     largest: int
 
 
@@ -163,4 +164,4 @@ def _spread(counts: Iterable[int]) -> Spread | None:
 
 
 def _spread_of(counts: Sequence[int]) -> Spread | None:
-    return Spread(mean=fmean(counts), largest=max(counts)) if counts else None
+    return Spread(mean=fmean(counts), median=median(counts), largest=max(counts)) if counts else None

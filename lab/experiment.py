@@ -109,6 +109,7 @@ class Experiment(Section):
     )
     repetitions: int = Field(1, ge=1, le=100, description="Times that each answer is made.")
     baseline: Text | None = Field(None, description="The id of the system that others are compared with; none: the first.")
+    ranked_by: Text | None = Field(None, description="A metric by which the report ranks all systems.")
     budget: Spend = Field(Spend(), description="What its calls of models may cost; what is in the cache costs nothing.")
     retrieval_presets: dict[Text, dict[str, Any]] = Field({}, description="Retrieval presets of its own, by name.")
     answer_presets: dict[Text, dict[str, Any]] = Field({}, description="Answer presets of its own, by name.")
@@ -139,11 +140,16 @@ class Experiment(Section):
 
 
 class PaperAnswer(AnswerPreset):
-    """An answer preset of an experiment; the corpus must have a captioner of kind ``captioner``, or the model that answers."""
+    """An answer preset of an experiment; the corpus must have a captioner of kind ``captioner``, or the model that answers.
+
+    ``caption_prompts`` are the prompts that the captioner may have.
+    """
 
     corrects_spelling: ClassVar[bool] = False  # papers send the question as it was asked
+    checks_answers: ClassVar[bool] = False  # and judge what was written
     captioner: Literal["llm", "vlm"] | None = None
     own_descriptions: bool = False
+    caption_prompts: list[Name] = Field([])
 
 
 class System(Frozen):

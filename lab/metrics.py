@@ -193,6 +193,16 @@ def _abstained(gold: Gold, outcome: Outcome) -> Score:
 
 Scorer = Callable[[Gold, Outcome], Score]
 
+
+def _checked(scorer: Scorer) -> Scorer:
+    """Return a scorer of what Inset makes of the answer; None of one that it checked already."""
+
+    def score_checked(gold: Gold, outcome: Outcome) -> Score:
+        return scorer(gold, outcome.model_copy(update={"answer": outcome.checked})) if outcome.checked else None
+
+    return score_checked
+
+
 _OF_ANSWERS: Sequence[tuple[Metric, Scorer]] = (
     (
         Metric("figure_precision_shown", "shown figures that are wanted", "figures in answers", headline=True),
@@ -211,6 +221,11 @@ _OF_ANSWERS: Sequence[tuple[Metric, Scorer]] = (
     (Metric("cited_share", "texts that cite", "citations", headline=True), cited_share),
     (Metric("citation_precision", "citations on right pages", "citations", headline=True), citation_precision),
     (Metric("citation_recall", "right pages that are cited", "citations"), citation_recall),
+    (Metric("cited_share_checked", "texts that cite, checked by Inset", "citations"), _checked(cited_share)),
+    (
+        Metric("citation_precision_checked", "citations on right pages, checked by Inset", "citations"),
+        _checked(citation_precision),
+    ),
     (
         Metric("unknown_citations", "invented citations", "citations", "less"),
         lambda _, outcome: float(_answer_of(outcome).counts.unknown_citations),

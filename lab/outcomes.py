@@ -17,7 +17,8 @@ class Outcome(Frozen):
     ``hits`` are rows of the index, best first, retrieved or given; ``context`` those that the answer could use: ``[P1]`` is the
     first; ``words`` the evidence ids of those whose words the model read, ``pictures`` the figures that it saw. If nothing was
     ``retrieved``, metrics of retrieval are undefined. ``answer`` is None if none was asked for, or it failed, ``failure`` then
-    says why. What replies from the cache spent and took counts as when they were made.
+    says why. Of a paper's preset ``answer`` is what a model wrote, ``reply`` its words as they came, and ``checked`` what Inset
+    makes of it. What replies from the cache spent and took counts as when they were made.
     """
 
     question_id: str
@@ -27,6 +28,8 @@ class Outcome(Frozen):
     pictures: list[str] = Field([])
     retrieved: bool = True
     answer: AnswerResult | None = None
+    reply: str = ""
+    checked: AnswerResult | None = None
     spent: Spent = Spent()
     seconds: float = 0.0
     failure: str = ""

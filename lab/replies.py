@@ -46,6 +46,7 @@ class Replies:
         """Begin a question on this thread."""
         self._thread_state.repetition = repetition
         self._thread_state.spent, self._thread_state.saved, self._thread_state.failure = Spent(), 0.0, ""
+        self._thread_state.last_reply = ""
 
     @property
     def spent(self) -> Spent:
@@ -57,6 +58,11 @@ class Replies:
     def saved_s(self) -> float:
         """Seconds that the cache saved this thread's question."""
         return float(self._thread_state.saved)
+
+    @property
+    def last_reply(self) -> str:
+        """The last reply to this thread's question, as the model wrote it."""
+        return str(self._thread_state.last_reply)
 
     @property
     def failure(self) -> str:
@@ -103,6 +109,7 @@ class Replies:
     def count(self, reply: StoredReply, *, saved_s: float = 0.0) -> None:
         """Count a reply to this thread's question."""
         self._thread_state.spent += reply.spent
+        self._thread_state.last_reply = reply.text
         self._thread_state.saved += saved_s
 
     def fail(self, message: str) -> None:

@@ -9,7 +9,7 @@ import jinja2
 
 from lab.experiment import PaperTable
 from lab.metrics import METRICS, Metric
-from lab.results import COMPARED, Results
+from lab.results import COMPARED, Results, SystemResult
 from lab.statistics import DASH, Estimate
 
 PLOT_PX, LABEL_PX, ROW_PX = 460, 300, 24
@@ -21,35 +21,41 @@ _environment = jinja2.Environment(loader=jinja2.PackageLoader("lab"), autoescape
 _environment.filters |= {"number": lambda value: f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"}
 
 
-def paper_cells(results: Results, table: PaperTable) -> list[list[tuple[str, str]]]:
-    """Return the cells of a paper's table, the paper's figure and ours, a list a row."""
-    systems = {system_result.system.id: system_result for system_result in results.systems}
-
-    def ours(system: str, column: str) -> str:
-        system_result = systems.get(system)
-        if system_result is None:
-            return DASH
-        if table.metric is None:
-            return str(system_result.means.get(column.replace(" ", "_"), Estimate(n=0)))
-        return str(system_result.kinds.get(f"documents: {column}", {}).get(table.metric, Estimate(n=0)))
-
-    return [
-        [
-            (DASH if value is None else f"{value:.2f}", ours(row.system, column))
-            for column, value in zip(table.columns, row.values, strict=True)
+def paper_rows(results: Results, table: PaperTable) -> list[tuple[str, str, list[str]]]:
+    """Return a paper's table as system, setup and cells; behind its figures of a system ours, for each generator and judge."""
+    rows: list[tuple[str, str, list[str]]] = []
+    for system in dict.fromkeys(row.system for row in table.rows):
+        rows += [
+            (system, row.setup, [DASH if value is None else f"{value:.2f}" for value in row.values])
+            for row in table.rows
+            if row.system == system
         ]
-        for row in table.rows
-    ]
+        for result in results.systems:
+            if result.means and result.system.id.removesuffix(f" by {result.system.settings.get('model')}") == system:
+                rows += ((system, setup, cells) for setup, cells in _ours(result, table))
+    return rows
+
+
+def _ours(result: SystemResult, table: PaperTable) -> Iterator[tuple[str, list[str]]]:
+    """Yield our setup and cells in a paper's table: a row a judge where columns are judged."""
+    by_kind = [result.kinds.get(f"documents: {column}", {}).get(table.metric or "") for column in table.columns]
+    metrics = [column.replace(" ", "_") for column in table.columns]
+    generator = f"ours, {result.system.settings['model']}" if "model" in result.system.settings else "ours"
+    graded = {(one.metric, one.judge): one.mean for one in result.judged}
+    judges = [] if table.metric else dict.fromkeys(judge for metric, judge in graded if metric in metrics)
+    for judge in judges or [None]:
+        means = by_kind if table.metric else [graded.get((name, judge)) or result.means.get(name) for name in metrics]
+        setup = f"{generator}, judged by {judge}" if judge else generator
+        yield setup, [str(mean or Estimate(n=0)) for mean in means]
 
 
 def paper_tables(results: Results) -> str:
-    """Return the papers' tables in Markdown, each figure beside ours, to be copied."""
+    """Return the papers' tables in Markdown, ours behind each system's, to be copied."""
     lines = []
     for table in results.papers:
         lines += [f"## {table.title}", "", f"| {' | '.join(['system', 'setup', *table.columns])} |"]
         lines.append("|---" * (2 + len(table.columns)) + "|")
-        for row, cells in zip(table.rows, paper_cells(results, table), strict=True):
-            lines.append(f"| {' | '.join([row.system, row.setup, *(f'{paper}; ours {ours}' for paper, ours in cells)])} |")
+        lines += [f"| {' | '.join([system, setup, *cells])} |" for system, setup, cells in paper_rows(results, table)]
         lines.append("")
     return "\n".join(lines)
 
@@ -99,7 +105,7 @@ def write_report(results: Results, out: Path) -> None:
         compared=[METRICS[name] for name in COMPARED if any(name in system_result.means for system_result in ran)],
         kinds=sorted({kind for system_result in ran for kind in system_result.kinds}),
         METRICS=METRICS,
-        paper_cells=paper_cells,
+        paper_rows=paper_rows,
         plot_px=PLOT_PX,
         label_px=LABEL_PX,
         row_px=ROW_PX,

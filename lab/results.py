@@ -80,7 +80,9 @@ class Tested(Frozen):
 class Results(Frozen):
     """Results of an experiment on one version.
 
-    ``agreement`` is that of two judges by metric. ``warnings`` name gold documents that the version lacks, and labels of no use.
+    ``setup`` says of each model that wrote, graded or described how it was called; ``ranked_by`` is the metric that ranks all
+    systems. ``agreement`` is that of two judges by metric. ``warnings`` name gold documents that the version lacks, and labels of
+    no use.
     """
 
     name: str
@@ -92,6 +94,8 @@ class Results(Frozen):
     questions: int
     repetitions: int
     baseline: str
+    setup: list[str] = Field([])
+    ranked_by: str | None = None
     systems: list[SystemResult]
     hypotheses: list[Tested]
     papers: list[PaperTable]
@@ -99,6 +103,12 @@ class Results(Frozen):
     agreement: dict[str, Agreement] = Field({})
     index: dict[str, float] = Field({}, description="Calls, tokens and money of descriptions for each document.")
     warnings: list[str] = Field([])
+
+    @property
+    def ranking(self) -> list[SystemResult]:
+        """The systems that have the metric that ranks them, best first."""
+        ranked = [result for result in self.systems if self.ranked_by in result.means]
+        return sorted(ranked, key=lambda result: -(result.means[str(self.ranked_by)].mean or 0.0))
 
     @property
     def not_admitted(self) -> list[str]:

@@ -36,11 +36,13 @@ from pipeline.records.manifests import read_manifest
 from pipeline.records.publication import resolve_version
 from schemas.base import batched
 from schemas.errors import InsetError, UserError
+from schemas.filters import Modality
 from schemas.ids import key, version_file
 from schemas.parquet import schema_of, table_of
 from schemas.printing import line
 from schemas.stages import Report, silent
 from schemas.versions import Spent
+from tasks.enriching.caption import has_inner_text
 
 WORKERS = 2
 STORED = ("results.json", REPORT, SCORES)
@@ -82,6 +84,7 @@ def run_experiment(
     replies = Replies(workspace, experiment.budget)
     opened = replace(open_version(workspace, resolved_version), record=replies.record)
     golds = gold_evidence(opened, _with_document_types(_questions(workspace, named_experiment), opened))
+    golds = [_with_words_of_figures(gold, opened) for gold in golds]
     labels = load_labels(named_experiment.folder / experiment.labels) if experiment.labels else []
     prepared, notes = _prepared(opened, experiment)
     run = _Run(workspace, opened, experiment, golds, prepared, replies)
@@ -188,6 +191,29 @@ def _with_document_types(questions: Sequence[Question], opened: OpenVersion) -> 
     ]
 
 
+def _with_words_of_figures(gold: Gold, opened: OpenVersion) -> Gold:
+    """Return a gold question whose kinds of evidence say whether text recognition reads words in one of its figures."""
+    figure_ids = frozenset[str]().union(*gold.figures)
+    rows = [row for doc_id in gold.names or () for row in opened.document_rows.of(doc_id).to_pylist()] if figure_ids else []
+    rows = [row for row in rows if row["figure_id"] in figure_ids and row["modality"] == Modality.FIGURE]
+    if not rows:
+        return gold
+    kind = f"figure {'with' if any(map(has_inner_text, rows)) else 'without'} words"
+    types = [*gold.question.evidence_types, kind]
+    return replace(gold, question=gold.question.model_copy(update={"evidence_types": types}))
+
+
+def _setup(opened: OpenVersion, experiment: Experiment, prepared: Sequence[Prepared]) -> Iterator[str]:
+    """Yield how each model is called that writes answers, grades, or describes for the version."""
+    models = opened.settings().models
+    names = {one.answer.model for one in prepared if one.answer is not None} | {*experiment.judges}
+    for name in sorted(name for name in names if name is not None and name in models):
+        entry = models[name]
+        yield f"{name}: {entry.model}, temperature {entry.temperature:g}, top_p {entry.top_p:g}, {entry.max_tokens} tokens"
+    for captioner in opened.workspace.captioners.values():
+        yield f"each {captioner.subject} described by {captioner.options.model}, prompt {captioner.prompt.name}"
+
+
 def _prepared(opened: OpenVersion, experiment: Experiment) -> tuple[list[Prepared], dict[str, str]]:
     """Return the systems that can run, and why others can't."""
     prepared, notes = [], {}
@@ -273,6 +299,8 @@ class _Run:
             questions=len(questions),
             repetitions=experiment.repetitions,
             baseline=baseline,
+            setup=[*_setup(self._opened, experiment, self._prepared)],
+            ranked_by=experiment.ranked_by,
             systems=with_adjusted(list(results_by_id.values())),
             hypotheses=[
                 Tested(

@@ -64,9 +64,14 @@ class AnswerSettings(Section):
 
 
 class AnswerPreset(NamedPreset, AnswerSettings):
-    """Answer settings with a name; ``corrects_spelling``: whether misspelt words of a question are corrected."""
+    """Answer settings with a name.
+
+    ``corrects_spelling``: whether misspelt words of a question are corrected; ``checks_answers``: whether what a model wrote
+    is checked against the passages, and asked for again where it is no answer.
+    """
 
     corrects_spelling: ClassVar[bool] = True
+    checks_answers: ClassVar[bool] = True
 
 
 class AnswerPresetInfo(ListedPreset):

@@ -24,6 +24,10 @@ def write_paper_presets(folder: Path) -> tuple[Path, Path]:
             (retrieval / f"{name}.yaml").write_text(json.dumps(preset))
         for name, preset in experiment.answer_presets.items():
             prompt = Path(str(files("lab.papers").joinpath("prompts", f"{preset['prompt']}.md")))
-            own = {key: value for key, value in preset.items() if key not in ("captioner", "own_descriptions")}
+            own = {
+                key: value
+                for key, value in preset.items()
+                if key not in ("captioner", "own_descriptions", "caption_prompts")
+            }
             (answers / f"{name}.yaml").write_text(json.dumps(own | ({"prompt": str(prompt)} if prompt.exists() else {})))
     return retrieval, answers

@@ -410,7 +410,11 @@ def _show_statistics(described: "QuestionStatistics | CorpusStatistics", of: str
     values = {name: getattr(described, name) for name in type(described).model_fields}
     print_table("", ("", "number"), [(_words(name), value) for name, value in values.items() if isinstance(value, int)])
     spreads = [(_words(name), value) for name, value in values.items() if isinstance(value, Spread)]
-    print_table("", ("", "mean", "largest"), [(name, f"{spread.mean:.1f}", spread.largest) for name, spread in spreads])
+    print_table(
+        "",
+        ("", "mean", "median", "largest"),
+        [(name, f"{spread.mean:.1f}", f"{spread.median:g}", spread.largest) for name, spread in spreads],
+    )
     for name, counts in values.items():
         if isinstance(counts, dict) and counts:
             total = sum(counts.values()) if name.startswith("evidence") else values[of]

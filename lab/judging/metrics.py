@@ -11,6 +11,7 @@ from evaluation.questions import Question
 from lab.judging import known_pairs
 from lab.judging.known_pairs import Fault
 from lab.judging.verdicts import verdict
+from lab.model_replies import without_thoughts
 from lab.outcomes import Admission, Grade, Outcome, Pictures
 from schemas.answers import TextPart
 from schemas.evidence import Hit
@@ -39,7 +40,9 @@ class Case:
 
     @property
     def answer(self) -> str:
-        """The answer with its citations by name, such as [P1], which count the rows of the context."""
+        """The answer as a model wrote it, or with its citations by name, such as [P1], which count the rows of the context."""
+        if self.outcome.reply:
+            return without_thoughts(self.outcome.reply)
         answer, numbers = self.outcome.answer, {hit.evidence_id: n for n, hit in enumerate(self.outcome.context, 1)}
         if answer is None:
             return ""

@@ -29,6 +29,7 @@ REMEDIES = {
     FailureCode.SOURCE_UNREADABLE: f"Let the user of refreshes read the file; {_BY_ITSELF}.",
     FailureCode.FONT_UNREADABLE: "The other pages are indexed. Set captions.ocr, and the page is read by OCR.",
     FailureCode.PAGE_UNREADABLE: "The other pages are indexed. Replace the file by one whose page a PDF viewer shows.",
+    FailureCode.LAYOUT_FAILED: "The page is indexed as rules read it. If all fail, reinstall pymupdf-layout and replay.",
     FailureCode.PAGE_TOO_LARGE: "The other pages are indexed. Scale or split the page in the source.",
     FailureCode.IMAGE_REJECTED: "The rest of the page is indexed. Replace the picture in the source if it matters.",
     FailureCode.MODEL_FAILED: "Replay once the model is changed; the message says what it could not do.",

@@ -153,6 +153,9 @@ def _standalone(opened: OpenVersion, plan: AnswerPlan, models: QueryModels, trac
     return replace(plan, question=embedded, filters=filters, follow_up=follow_up)
 
 
+_UNSEEN_PICTURE = "the model that answers sees no pictures, so it was sent the question's words alone"
+
+
 class _WrittenAnswers:
     """An answer that a model writes."""
 
@@ -197,7 +200,7 @@ class _WrittenAnswers:
         """Yield what the model writes; a model that is misconfigured is a failure like any other."""
         try:
             may_ask_again = functools.partial(self._can_afford, self._cost_of(model_input))
-            yield from write(self._models[self._model], model_input, may_ask_again)
+            yield from write(self._models[self._model], model_input, may_ask_again if self._preset.checks_answers else None)
         except UserError as error:
             yield WrittenAnswer(failure=error.message)
 
@@ -214,7 +217,8 @@ class _WrittenAnswers:
         else:
             result = self._checked(answer, model_input)
             common_fields["counts"] = result.counts
-        result = result.model_copy(update=common_fields | {"note": result.note or self._plan.spelling})
+        unseen = "" if self._plan.question.picture is None or self._model_sees else _UNSEEN_PICTURE
+        result = result.model_copy(update=common_fields | {"note": result.note or unseen or self._plan.spelling})
         return AnswerFinished(
             result=result.model_copy(update={"trace": self._trace.steps if self._plan.is_traced else None})
         )
@@ -237,9 +241,15 @@ class _WrittenAnswers:
         return QuestionEvidence(self._opened, self._search, question, plan.fallback, plan.filters)
 
     def _checked(self, answer: WrittenAnswer, model_input: ModelInput) -> AnswerResult:
-        """Return what a model wrote with the citations that passages support; a grounded preset replaces what none supports."""
+        """Return what a model wrote with the citations that passages support; a grounded preset replaces what none supports.
+
+        A preset that checks no answers gives what was written, with its figures even where it is no answer.
+        """
         texts = [self._opened.template.without(hit.tagged_text) for hit in model_input.passages]
-        supported, unsupported = with_support(answer.parts, texts, self._plan.question.words)
+        checks = self._preset.checks_answers
+        supported, unsupported = (
+            with_support(answer.parts, texts, self._plan.question.words) if checks else (answer.parts, 0)
+        )
         counts = with_uncited(answer.counts, supported).model_copy(update={"unsupported": unsupported})
         is_searched = self._preset.context == "retrieved" and bool(self._plan.question.words)
         confidence = self._passages.confidence if is_searched else None
@@ -257,7 +267,9 @@ class _WrittenAnswers:
                 return result.model_copy(
                     update={"note": replaced_because, "counts": counts, "unsure": not result.abstained}
                 )
-        parts = [] if answer.says_no_answer else [*supported, *self._figures_after(model_input)]
+        parts: list[Part] = [] if answer.says_no_answer else [*supported]
+        if parts or not checks:
+            parts += self._figures_after(model_input)
         citations = self._citations(model_input)
         if parts and self._preset.grounded and self._preset.figures == "in_place":
             figures = self._passages.material.figures if is_searched else ()

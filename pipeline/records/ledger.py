@@ -75,9 +75,8 @@ def first_sources(rows: Iterable[LedgerRow]) -> dict[str, str]:
 
 def document_counts(ledger: Sequence[LedgerRow], failures: Iterable[Failure]) -> dict[str, int]:
     """Return the counts of a version's sources, documents and pages, as the note of ``assemble`` has them."""
-    partly = {
-        failure.source for failure in failures if failure.code in UNREAD_PAGES or failure.code is FailureCode.EARLIER_KEPT
-    }
+    codes = UNREAD_PAGES | {FailureCode.EARLIER_KEPT, FailureCode.LAYOUT_FAILED}
+    partly = {failure.source for failure in failures if failure.code in codes}
     return {
         "sources": len(ledger),
         "documents": len(indexed_sources(ledger)),

@@ -109,7 +109,10 @@ def rows_to_send(hits: Sequence[Hit], settings: AnswerSettings) -> tuple[list[Hi
             offered_figures = [hit.figure_id] if Content.PICTURES in settings.sends else []
         # Once enough pictures are sent, a figure is seen only if another row has sent its picture already.
         sent_figures = {*offered_figures, *pictures} if len(pictures) < settings.max_images else pictures.keys()
-        if hit.figure_id is not None and Content.CAPTIONS not in settings.sends and hit.figure_id not in sent_figures:
+        # Where neither is sent, the figures that are shown after the answer keep their places among the rows.
+        is_only_shown = settings.figures == "after" and Content.PICTURES not in settings.sends
+        has_captions = Content.CAPTIONS in settings.sends or is_only_shown
+        if hit.figure_id is not None and not has_captions and hit.figure_id not in sent_figures:
             continue
         rows.append(hit)
         pictures |= dict.fromkeys(

@@ -44,16 +44,16 @@ class WrittenAnswer:
 
 
 def write(
-    model: StreamingModel, model_input: ModelInput, may_ask_again: Callable[[], bool]
+    model: StreamingModel, model_input: ModelInput, may_ask_again: Callable[[], bool] | None
 ) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
     """Yield the events of an answer while the model writes, then the whole answer.
 
     A reply without a sentence is read for sentences of its reasoning that a passage supports. If there are none, the model is
-    asked once more, for the answer alone, if ``may_ask_again`` (the budget) says so. Raises ``UserError`` if the model can't be
-    used as configured.
+    asked once more, for the answer alone, if ``may_ask_again`` (the budget) says so; None takes the reply as it is. Raises
+    ``UserError`` if the model can't be used as configured.
     """
     answer, reply = yield from _read(model, model_input)
-    if answer.failure in (NO_ANSWER_WRITTEN, NO_SENTENCE):
+    if may_ask_again is not None and answer.failure in (NO_ANSWER_WRITTEN, NO_SENTENCE):
         thoughts = _supported_thoughts(reply, model_input)
         if thoughts:
             answer = WrittenAnswer(thoughts, note=FROM_THOUGHT)

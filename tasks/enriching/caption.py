@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from schemas.corpus.models import CONTEXT, EntryKind
 from schemas.documents import Chunk, PlacedFigure
@@ -15,6 +16,7 @@ from tasks.enriching.prompts import Prompt, Surroundings
 from tasks.enriching.spaces import text_id
 
 CAPTION_VERSION = "2"
+WITHOUT_WORDS = "Figure without caption or words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,13 @@ def compose(caption: str, description: str, inner_text: str, section_path: Seque
     """
     section = section_path[-1] if section_path else ""
     parts = (caption.strip(), as_one_line(description), section.strip(), " ".join(inner_text.split()))
-    return "\n".join(filter(None, parts)) or "Figure without caption or words"
+    return "\n".join(filter(None, parts)) or WITHOUT_WORDS
+
+
+def has_inner_text(row: Mapping[str, Any]) -> bool:
+    """Return whether the row of a figure ends in words inside it, which ``compose`` puts last."""
+    others = (str(row["caption"]).strip(), as_one_line(row["description"] or ""), *row["section_path"][-1:], WITHOUT_WORDS)
+    return not any(other and str(row["text"]).endswith(other) for other in others)
 
 
 def as_one_line(description: str) -> str:

@@ -176,8 +176,12 @@ JOINT = Space(
 
 UNIFIED = Space(
     name="unified",
-    version="1",
-    content=lambda row: None if row.figure_id is None else EmbeddingInput(text=row.text, picture=row.figure_id),
+    version="2",
+    content=lambda row: (
+        None
+        if row.figure_id is None
+        else EmbeddingInput(text=row.description or row.caption or row.text, picture=row.figure_id)
+    ),
     model=lambda models: (
         models.model("image", combine=models.unified, image_weight=IMAGE_WEIGHT) if models.unified else None
     ),
@@ -185,7 +189,7 @@ UNIFIED = Space(
     option="embeddings.unified",
     entry=lambda models: models.image or models.text,
 )
-"""Pictures with their descriptions, as one vector."""
+"""Pictures with their descriptions, or else printed captions, as one vector."""
 
 LATE = Space(
     name="late",

@@ -198,6 +198,9 @@ class _Reading:
             is_readable = False
         else:
             is_readable = True
+        if content.layout_failed:
+            message = "the layout model fails on the page, so it is read by rules alone"
+            self._fail(number, BadInputError(message, FailureCode.LAYOUT_FAILED, number))
         self.pages.append(content.page)
         box = content.drawn.box
         if max(box.width, box.height) > MAX_SIDE_PT:

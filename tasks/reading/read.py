@@ -247,6 +247,7 @@ class ParsedPage:
     letters: LineLetters
     marks: Sequence[Mark]
     regions: Sequence[PageRegion] | None
+    layout_failed: bool = False
 
     @property
     def texts(self) -> list[Line]:
@@ -274,7 +275,8 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
         lines = regroup_lines([*lines, *bullets], regions or (), drawn.rotation)
     characters = sum([len(line.text.strip()) for line, _ in lines])
     page = Page(number, drawn.box.width, drawn.box.height, drawn.rotation, characters)
-    return ParsedPage(page, drawn, tuple(lines), letters, marks, regions)
+    layout_failed = asks_model and is_drawn and regions is None
+    return ParsedPage(page, drawn, tuple(lines), letters, marks, regions, layout_failed)
 
 
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:

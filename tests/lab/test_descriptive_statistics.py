@@ -53,11 +53,12 @@ def test_statistics_are_as_counted_by_hand() -> None:
     assert found.doc_types == {"manual": 2, "": 2}
     assert found.evidence_types == {"table": 2, "text": 1, "": 1}, "unanswerable ones need none"
     assert found.evidence_types_a_question == {0: 1, 1: 1, 2: 1}
-    assert found.documents_a_question == Spread(mean=4 / 3, largest=2)
-    assert found.pages_a_question == Spread(mean=1.5, largest=2)
-    assert found.judged_a_question == Spread(mean=2, largest=2)
-    assert found.question_words == Spread(mean=3, largest=6)
-    assert found.answer_words == Spread(mean=2, largest=3)
+    assert found.documents_a_question == Spread(mean=4 / 3, median=1, largest=2)
+    assert found.pages_a_question == Spread(mean=1.5, median=1.5, largest=2)
+    assert found.judged_a_question == Spread(mean=2, median=2, largest=2)
+    assert found.question_words is not None
+    assert (found.question_words.mean, found.question_words.largest) == (3, 6)
+    assert found.answer_words == Spread(mean=2, median=2, largest=3)
 
 
 def test_the_order_of_questions_makes_no_difference() -> None:
@@ -83,7 +84,8 @@ def test_a_corpus_is_described_as_its_manifest_counts_it_and_has_a_pair_a_figure
     assert {"text": found.texts, "figure": found.images} | ({"table": found.tables} if found.tables else {}) == (
         counts.rows_by_modality
     )
-    assert found.pages_a_document == Spread(mean=counts.pages / counts.documents, largest=found.pages // found.documents)
+    pages = counts.pages / counts.documents
+    assert found.pages_a_document == Spread(mean=pages, median=pages, largest=found.pages // found.documents)
     assert found.images_a_document is not None
     assert found.images_a_document.mean == found.images / found.documents
     figures = [row for row in read_evidence(published.store, pointer.version).to_pylist() if row["modality"] == "figure"]

@@ -3,8 +3,8 @@
 from evaluation.questions import Question
 from lab.experiment import PaperRow, PaperTable, System, packaged_experiments
 from lab.outcomes import Grade
-from lab.report import paper_cells, paper_tables
-from lab.results import COMPARED, Results, SystemResult, judgements, together
+from lab.report import paper_rows, paper_tables
+from lab.results import COMPARED, Judgement, Results, SystemResult, judgements, together
 from lab.statistics import Estimate
 
 
@@ -57,8 +57,31 @@ def test_a_papers_table_has_ours_beside_each_figure_and_a_dash_for_what_is_undef
     assert paper_tables(results).splitlines()[2:] == [
         "| system | setup | evidence precision | evidence recall |",
         "|---|---|---|---|",
-        "| bm25 |  | 0.38; ours 0.40 (0.30 to 0.50, n 9) | –; ours – |",
-        "| GPT-4 | Web | 0.50; ours – | 0.10; ours – |",
+        "| bm25 |  | 0.38 | – |",
+        "| bm25 | ours | 0.40 (0.30 to 0.50, n 9) | – |",
+        "| GPT-4 | Web | 0.50 | 0.10 |",
+    ]
+
+
+def test_a_papers_table_has_a_row_of_ours_for_each_generator_and_judge() -> None:
+    table = PaperTable(title="4", columns=["answer correctness"], rows=[PaperRow(system="answer bt-text", values=[0.39])])
+
+    def judged(generator: str, *grades: float) -> SystemResult:
+        system = System(id=f"answer bt-text by {generator}", kind="answer", preset="bt-text", settings={"model": generator})
+        means = [Estimate(n=9, mean=grade, low=grade, high=grade) for grade in grades]
+        judgements = [
+            Judgement(metric="answer_correctness", judge=judge, mean=mean)
+            for judge, mean in zip(("one", "two"), means, strict=True)
+        ]
+        return SystemResult(system=system, means={"answer_correctness": means[0]}, judged=judgements)
+
+    results = results_of([judged("a", 0.1, 0.2), judged("b", 0.3, 0.4)], [table])
+    assert [(setup, cells[0][:4]) for _, setup, cells in paper_rows(results, table)] == [
+        ("", "0.39"),
+        ("ours, a, judged by one", "0.10"),
+        ("ours, a, judged by two", "0.20"),
+        ("ours, b, judged by one", "0.30"),
+        ("ours, b, judged by two", "0.40"),
     ]
 
 
@@ -70,8 +93,12 @@ def test_a_table_by_type_of_document_has_one_metric_of_each_type() -> None:
         rows=[PaperRow(system="ilt", values=[0.95, 0.95])],
     )
     kinds = {"documents: manuals": {"figure_recall_shown": Estimate(n=3, mean=0.5, low=0.25, high=0.75)}}
-    ran = SystemResult(system=System(id="ilt", kind="answer", preset="ilt"), kinds=kinds)
-    assert paper_cells(results_of([ran], [table]), table) == [[("0.95", "0.50 (0.25 to 0.75, n 3)"), ("0.95", "–")]]
+    means = {"figure_recall_shown": Estimate(n=3, mean=0.5, low=0.25, high=0.75)}
+    ran = SystemResult(system=System(id="ilt", kind="answer", preset="ilt"), means=means, kinds=kinds)
+    assert [cells for _, _, cells in paper_rows(results_of([ran], [table]), table)] == [
+        ["0.95", "0.95"],
+        ["0.50 (0.25 to 0.75, n 3)", "–"],
+    ]
 
 
 def test_metrics_of_papers_tables_are_compared_by_kind() -> None:

@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +13,10 @@ import yaml
 from PIL import Image
 
 from evaluation.questions import Question
-from lab.ask import NO_GOLD_ROWS, Prepared, ask, prepare
+from lab.ask import NO_GOLD, Prepared, ask, prepare
 from lab.experiment import Experiment, packaged_experiments, read_experiment
+from lab.judging.metrics import METRICS as JUDGED
+from lab.judging.metrics import Case
 from lab.outcomes import Outcome
 from lab.replies import Replies
 from pipeline.corpus.workspace import open_workspace
@@ -23,9 +25,10 @@ from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
 from schemas.corpus.operations import Spend
-from schemas.errors import UserError
+from schemas.errors import BadInputError, TransientError, UserError
 from schemas.evidence import Hit
 from schemas.filters import Modality
+from schemas.models import Reply, Request
 from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.presets import packaged, steps_of
 from tests import endpoint_server
@@ -70,7 +73,7 @@ NAMED = {
     "article-a": Sent(pictures=(4, 4)),
     "article-b": Sent(pictures=(1, 4)),
     "ilt": Sent(texts=(4, 4)),
-    "ilt-vlm-captions": Sent(texts=(3, 3), captions=(1, 1)),
+    "ilt-vlm-captions": Sent(texts=(3, 3)),
     "written": Sent(texts=(0, 4), captions=(0, 4)),
 }
 
@@ -101,11 +104,12 @@ def opened(tmp_path_factory: pytest.TempPathFactory, server: EndpointServer) -> 
     pairs = str(write_bert(folder / "models" / "pairs", scores=True))
     models = {
         "llm": options,
-        "vlm": {**options, "kind": "vlm"},
+        "vlm": {**options, "kind": "vlm", "prompt": "figure-summary-paper"},
+        "pages": {**options, "kind": "vlm"},
         "reranker": {"kind": "cross_encoder", "model": pairs, "revision": "1"},
     }
     file = write_corpus(folder, yaml.safe_dump(named_models(embeddings, models)))
-    captions = {"ocr": "none", "pages": "vlm", "captioner": "vlm"}
+    captions = {"ocr": "none", "pages": "pages", "captioner": "vlm"}
     file.write_text(file.read_text().replace("captions: {ocr: none}", f"captions: {json.dumps(captions)}"))
     server.replies = lambda _call: f"{DESCRIPTION}, seen from side {len(server.calls)}."
     workspace = open_workspace(str(file))
@@ -205,6 +209,54 @@ def test_the_request_holds_what_the_setting_names_and_nothing_else(
     assert len(outcome.context) <= system.answer.passages
 
 
+def test_what_a_model_wrote_is_judged_as_written_and_what_inset_makes_of_it_stands_beside(
+    opened: OpenVersion, server: EndpointServer
+) -> None:
+    reply = "It takes 21 bar [P1]. The crane flies to Mars at 999 bar [P1]. Screw 3 takes 3 Nm."
+    server.replies = lambda _call: reply
+    outcome, _ = asked(opened, "bt-text")
+    assert outcome.reply == reply
+    assert outcome.answer is not None
+    assert outcome.checked is not None
+    written = {part.text: part.citations for part in outcome.answer.parts if part.type == "text"}
+    assert written == {"It takes 21 bar.": [1], "The crane flies to Mars at 999 bar.": [1], "Screw 3 takes 3 Nm.": []}
+    checked = {part.text: part.citations for part in outcome.checked.parts if part.type == "text"}
+    assert checked["The crane flies to Mars at 999 bar."] == []
+    assert checked["Screw 3 takes 3 Nm."], "a passage says so"
+    asked_judge = []
+    judge = JUDGED["citation_completeness"].grade(
+        Case(Question(id="1", question=QUESTION), outcome, _Judge(asked_judge), None)
+    )
+    assert (judge.value, reply in asked_judge[0]) == (1.0, True)
+
+
+class _Judge:
+    """A judge that says yes to whatever it is asked, which it notes."""
+
+    def __init__(self, prompts: list[str]) -> None:
+        self._prompts = prompts
+
+    def stream(self, request: Request) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
+        self._prompts.append(request.messages[-1].text)
+        yield Reply('{"grade": "YES", "reason": ""}', "judge", 1, 1, 1)
+
+
+@pytest.mark.parametrize("reply", ["It takes 21 bar [P1].", "NO ANSWER"])
+def test_the_figure_of_a_baseline_of_captions_stands_beside_any_answer(
+    opened: OpenVersion, server: EndpointServer, reply: str
+) -> None:
+    server.replies = lambda _call: reply
+    outcome, _ = asked(opened, "ilt-vlm-captions")
+    assert len(outcome.figures) == 1
+
+
+def test_one_model_answers_in_all_settings_of_a_table() -> None:
+    for name, models in (("beyond-text", {"vlm"}), ("omg-qa", {"llm"}), ("article", {"vlm"})):
+        systems = [system for system in packaged_experiments()[name].systems if system.kind == "answer"]
+        assert {PAPERS.answers[system.preset].model for system in systems} == models
+    assert packaged_experiments()["beyond-text"].use_parameters == "paper"
+
+
 def test_stores_of_texts_hold_tables(opened: OpenVersion) -> None:
     for name in ("bt-text", "bt-clip-separate", "bt-summaries-separate", "bt-clip-combined", "bt-summaries-combined"):
         filters = [one.filters.modalities for one in PAPERS.retrieval[name].retrieve]
@@ -255,11 +307,17 @@ def test_the_summariser_of_beyond_text_is_its_generator(opened: OpenVersion) -> 
             prepare(other, papers, system)
 
 
-def test_a_gold_page_without_a_figure_is_not_called_a_question_without_gold_pages(opened: OpenVersion) -> None:
+def test_a_question_whose_gold_pages_have_no_figure_stays_in_the_setting_of_figures(
+    opened: OpenVersion, call: list[Call]
+) -> None:
     bare = [{"doc": "crane.pdf", "page": 1}]
     outcome, _ = asked(opened, "bt-gold-images", pages=bare)
-    assert outcome.failure == NO_GOLD_ROWS
+    (request,) = call
+    assert (outcome.failure, outcome.context, request.pictures) == ("", [], [])
+    assert "Image:" not in request.prompt
+    assert outcome.answer is not None
     assert asked(opened, "bt-gold-text", pages=bare)[0].failure == ""
+    assert asked(opened, "bt-gold-text", pages=[])[0].failure == NO_GOLD
 
 
 def test_presets_differ_from_every_other() -> None:

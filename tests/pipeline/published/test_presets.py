@@ -271,7 +271,7 @@ def test_a_question_is_rewritten_unless_the_reply_is_no_query(
 
 def test_a_server_that_is_down_costs_its_step_and_not_the_search(corpus: PublishedCorpus, llm: EndpointServer) -> None:
     llm.replies = lambda _call: status(500)
-    found = corpus.search(Query(QUESTION, preset="omgqa-best", trace=True))
+    found = corpus.search(Query(QUESTION, preset="omgqa-modality-specific", trace=True))
     assert found.hits
     assert found.trace
     assert sum("500" in step.note for step in found.trace) == 3

@@ -8,11 +8,13 @@ import pytest
 from PIL import Image as Pillow
 
 from backends.pdf.document import open_document
+from pipeline.records.ledger import document_counts
 from schemas.corpus import ParseOptions
 from schemas.documents import TAGGED, Kind, ParsedDocument, Placement, Role
-from schemas.errors import BadInputError, FailureCode
+from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.geometry import BBox
 from schemas.tags import TagTemplate, placeholders, restore
+from schemas.versions import LedgerRow, Status
 from tasks.reading.parse import parse
 from tests.manuals import picture, sentence
 
@@ -893,3 +895,22 @@ def test_a_symbol_that_a_clip_shows_of_a_long_row_of_symbols_is_a_picture() -> N
     found = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=lambda _name, _data: None)
     (place,) = [place for place in found.placements if place.role in TAGGED]
     assert place.bbox.iou(BBox(72, 100, 108, 136)) > 0.9
+
+
+def test_a_layout_model_that_fails_is_told_of_each_page_and_counts_as_partly_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise FileNotFoundError("the model's file is gone")
+
+    monkeypatch.setattr("backends.pdf.page._model", missing)
+    data = _document(lambda page: page.insert_text((72, 90), "The pump takes 21 bar."), pages=2)
+    parsed = parse(open_document(data), "d", ParseOptions(layout="every_page"), keep_figure=None)
+    assert [(failure.page, failure.code) for failure in parsed.failures] == [
+        (page, FailureCode.LAYOUT_FAILED) for page in (1, 2)
+    ]
+    assert parsed.lines, "rules read the pages"
+    ledger = [LedgerRow("pump.pdf", "d", 1, "1", Status.INDEXED, "a", pages=2)]
+    failures = [
+        Failure(source="pump.pdf", doc_id="d", page=failure.page, step="parse", code=failure.code, message=failure.message)
+        for failure in parsed.failures
+    ]
+    assert document_counts(ledger, failures)["partly_read"] == 1

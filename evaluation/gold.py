@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluation.questions import GoldRegion, Question
-from schemas.evidence import Hit
+from schemas.evidence import CitedFigure, Hit
 from schemas.geometry import BBox
 
 FIGURE_IOU = 0.5
@@ -37,7 +37,7 @@ class Gold:
         """Yield document, page and box of all that a hit shows: its regions, then its figures."""
         name = self.document_of(hit)
         yield from ((name, region.page, BBox(*region.bbox)) for region in hit.regions)
-        yield from ((name, region.page, BBox(*region.bbox)) for region in hit.figures)
+        yield from ((name, figure.page, BBox(*figure.bbox)) for figure in hit.figures if _stands_in(hit, figure))
 
     def figure_at(self, figure_id: str) -> int | None:
         """Return which of its figures an id is; None for another figure."""
@@ -119,8 +119,16 @@ def _evidence(gold: Gold, hit: Hit) -> list[str]:
     return covered or [hit.evidence_id]
 
 
+def _stands_in(hit: Hit, figure: CitedFigure) -> bool:
+    """Return whether a figure stands in a row, which may also only mention it."""
+    return figure.figure_id == hit.figure_id or figure.number in hit.tagged_text
+
+
 def _figures(gold: Gold, hit: Hit) -> Iterator[str]:
-    for figure_id in ([hit.figure_id] if hit.figure_id else []) + hit.figure_refs:
+    mentioned = {figure.figure_id for figure in hit.figures if not _stands_in(hit, figure)}
+    for figure_id in dict.fromkeys(([hit.figure_id] if hit.figure_id else []) + hit.figure_refs):
+        if figure_id in mentioned:
+            continue
         number = gold.figure_at(figure_id)
         yield figure_id if number is None else f"figure {number}"
 

@@ -12,7 +12,7 @@ from evaluation.questions import GoldPage, GoldRegion, Question
 from lab.metrics import Score, mean_of_ten, score
 from lab.outcomes import Outcome
 from schemas.answers import AnswerResult, Citation, FigurePart, Part, TextPart
-from schemas.evidence import CitedRegion, Hit
+from schemas.evidence import CitedFigure, CitedRegion, Hit
 from schemas.filters import Modality
 from schemas.geometry import BBox
 from schemas.versions import Spent
@@ -105,6 +105,16 @@ def test_rows_that_nobody_judged_are_not_counted_as_irrelevant() -> None:
         "documents are those of the judged evidence"
     )
     assert scores(gold, hit("x1"))["evidence_precision"] is None
+
+
+def test_a_figure_that_a_row_only_mentions_is_not_retrieved() -> None:
+    wanted = {"doc": "pump.pdf", "page": 1, "bbox": BOX}
+    gold = Gold(question(figures=[wanted]), (frozenset({"f"}),))
+    cited = CitedFigure(figure_id="f", number="00007", caption="", page=1, bbox=BOX)
+    row = hit("a", figures=["f"]).model_copy(update={"figures": [cited]})
+    assert scores(gold, row)["figure_recall"] == 0.0
+    placed = row.model_copy(update={"tagged_text": "a [IMG-00007.png]"})
+    assert scores(gold, placed)["figure_recall"] == 1.0
 
 
 def test_metrics_of_retrieval_are_undefined_where_nothing_was_retrieved() -> None:

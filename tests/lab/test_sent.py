@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,14 +25,14 @@ from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
 from schemas.corpus.operations import Spend
-from schemas.errors import BadInputError, TransientError, UserError
+from schemas.errors import UserError
 from schemas.evidence import Hit
 from schemas.filters import Modality
-from schemas.models import Reply, Request
 from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.presets import packaged, steps_of
 from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer
+from tests.lab.judging.scripted_judge import ScriptedJudge, grade
 from tests.manuals import write_long_table, write_manual
 from tests.papers import PAPERS
 from tests.pipeline.conftest import named_models, write_corpus
@@ -223,22 +223,10 @@ def test_what_a_model_wrote_is_judged_as_written_and_what_inset_makes_of_it_stan
     checked = {part.text: part.citations for part in outcome.checked.parts if part.type == "text"}
     assert checked["The crane flies to Mars at 999 bar."] == []
     assert checked["Screw 3 takes 3 Nm."], "a passage says so"
-    asked_judge = []
-    judge = JUDGED["citation_completeness"].grade(
-        Case(Question(id="1", question=QUESTION), outcome, _Judge(asked_judge), None)
-    )
-    assert (judge.value, reply in asked_judge[0]) == (1.0, True)
-
-
-class _Judge:
-    """A judge that says yes to whatever it is asked, which it notes."""
-
-    def __init__(self, prompts: list[str]) -> None:
-        self._prompts = prompts
-
-    def stream(self, request: Request) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
-        self._prompts.append(request.messages[-1].text)
-        yield Reply('{"grade": "YES", "reason": ""}', "judge", 1, 1, 1)
+    judge = ScriptedJudge(lambda _prompt, _pictures: grade(True))
+    JUDGED["citation_completeness"].grade(Case(Question(id="1", question=QUESTION), outcome, judge, None))
+    (request,) = judge.requests
+    assert reply in request.messages[0].text
 
 
 @pytest.mark.parametrize("reply", ["It takes 21 bar [P1].", "NO ANSWER"])

@@ -42,8 +42,8 @@ def _ours(result: SystemResult, table: PaperTable) -> Iterator[tuple[str, list[s
     metrics = [column.replace(" ", "_") for column in table.columns]
     generator = f"ours, {result.system.settings['model']}" if "model" in result.system.settings else "ours"
     graded = {(one.metric, one.judge): one.mean for one in result.judged}
-    judges = [] if table.metric else dict.fromkeys(judge for metric, judge in graded if metric in metrics)
-    for judge in judges or [None]:
+    judges = [] if table.metric else [*dict.fromkeys(judge for metric, judge in graded if metric in metrics)]
+    for judge in judges or [""]:
         means = by_kind if table.metric else [graded.get((name, judge)) or result.means.get(name) for name in metrics]
         setup = f"{generator}, judged by {judge}" if judge else generator
         yield setup, [str(mean or Estimate(n=0)) for mean in means]

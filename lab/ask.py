@@ -59,7 +59,7 @@ def prepare(opened: OpenVersion, experiment: Experiment, system: System) -> Prep
         missing.append(f"descriptions of figures by the model that answers, {preset.model} (set captions.captioner)")
     prompts = paper_preset.caption_prompts if paper_preset is not None else []
     captioner = opened.workspace.captioners.get(corpus.captions.captioner)
-    if prompts and (captioner is None or captioner.prompt.name not in prompts):
+    if prompts and captioner is not None and captioner.prompt.name not in prompts:
         name = corpus.captions.captioner
         missing.append(f"descriptions of figures by the prompt {' or '.join(prompts)} (set models.{name}.prompt)")
     _require([*(opened.lacks(plan) if preset.context == "retrieved" else []), *missing])

@@ -222,7 +222,6 @@ def test_what_a_model_wrote_is_judged_as_written_and_what_inset_makes_of_it_stan
     assert written == {"It takes 21 bar.": [1], "The crane flies to Mars at 999 bar.": [1], "Screw 3 takes 3 Nm.": []}
     checked = {part.text: part.citations for part in outcome.checked.parts if part.type == "text"}
     assert checked["The crane flies to Mars at 999 bar."] == []
-    assert checked["Screw 3 takes 3 Nm."], "a passage says so"
     judge = ScriptedJudge(lambda _prompt, _pictures: grade(True))
     JUDGED["citation_completeness"].grade(Case(Question(id="1", question=QUESTION), outcome, judge, None))
     (request,) = judge.requests

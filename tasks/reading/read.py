@@ -267,7 +267,8 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
     with rejecting("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
         lines = _lines(drawn, letters)
         is_drawn = max(drawn.box.width, drawn.box.height) <= MAX_SIDE_PT
-        regions = drawn.regions() if layout == "every_page" and is_drawn else None
+        asks_model = layout == "every_page" and is_drawn
+        regions = drawn.regions() if asks_model else None
         if regions and not drawn.rotation:
             regions = tables_under_titles(regions, [line for line, is_visible in lines if is_visible])
         # Bullets and underlines belong to the text, and must not be taken for drawings or rules of tables.
@@ -275,8 +276,7 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
         lines = regroup_lines([*lines, *bullets], regions or (), drawn.rotation)
     characters = sum([len(line.text.strip()) for line, _ in lines])
     page = Page(number, drawn.box.width, drawn.box.height, drawn.rotation, characters)
-    layout_failed = asks_model and is_drawn and regions is None
-    return ParsedPage(page, drawn, tuple(lines), letters, marks, regions, layout_failed)
+    return ParsedPage(page, drawn, tuple(lines), letters, marks, regions, asks_model and regions is None)
 
 
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:

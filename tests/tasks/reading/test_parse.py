@@ -903,7 +903,7 @@ def test_a_layout_model_that_fails_is_told_of_each_page_and_counts_as_partly_rea
 
     monkeypatch.setattr("backends.pdf.page._model", missing)
     data = _document(lambda page: page.insert_text((72, 90), "The pump takes 21 bar."), pages=2)
-    parsed = parse(open_document(data), "d", ParseOptions(layout="every_page"), keep_figure=None)
+    parsed = parse(open_document(data), "d", ParseOptions(layout="every_page"), keep_figure=lambda *_: None)
     assert [(failure.page, failure.code) for failure in parsed.failures] == [
         (page, FailureCode.LAYOUT_FAILED) for page in (1, 2)
     ]

@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,22 +30,23 @@ def rules_in(picture: bytes) -> list[BBox]:
         scale = max(1.0, max(opened.size) / LARGEST_SIDE_PX)
         grey = np.asarray(opened.convert("L").resize([round(side / scale) for side in opened.size], Pillow.Resampling.BOX))
     least, thick = (max(2, round(share * max(grey.shape))) for share in (LEAST_LENGTH_SHARE, THICKNESS_SHARE))
-    # A closing fills what is thinner than its square, letters and rules, also where they cross, and leaves shades as they are.
-    ink = scipy.ndimage.black_tophat(grey, size=thick + 1) > INK_LEVELS
-    rules = [BBox(*(side * scale for side in box)) for axis in (1, 0) for box in _bars(ink, least, axis)]
-    return rules if len(rules) <= MOST_RULES else []
+    # A vertical rule is a horizontal one of the transposed picture.
+    rules = [*_bars(grey, least, thick), *(BBox(y0, x0, y1, x1) for x0, y0, x1, y1 in _bars(grey.T, least, thick))]
+    return [BBox(*(side * scale for side in rule)) for rule in rules] if len(rules) <= MOST_RULES else []
 
 
-def _bars(ink: NDArray[np.bool_], least: int, axis: int) -> Iterator[BBox]:
-    """Yield the bars of ink along an axis, of runs at least half as long, which a slight skew has in several rows."""
-    run = least // 2 | 1
-    long = scipy.ndimage.minimum_filter1d(ink.astype(np.uint8), run, axis)
-    labels, _ = scipy.ndimage.label(scipy.ndimage.maximum_filter1d(long, run, axis), np.ones((3, 3)))
-    for rows, columns in scipy.ndimage.find_objects(labels):
-        box = BBox(columns.start, rows.start, columns.stop, rows.stop)
-        length, thickness = (box.width, box.height) if axis else (box.height, box.width)
-        if length >= max(least, thickness):
-            yield box
+def _bars(grey: NDArray[np.uint8], least: int, thick: int) -> list[BBox]:
+    """Return horizontal bars of ink; pieces at least half as long are joined where a vertical rule crosses."""
+    # A closing fills what is thinner than it is high, but no shades; one by a square fills the places where rules cross, too.
+    ink, crossed = (scipy.ndimage.black_tophat(grey, size=size) > INK_LEVELS for size in ((thick + 1, 1), thick + 1))
+    run, reach = least // 2 | 1, (thick + 2) | 1
+    pieces = scipy.ndimage.maximum_filter1d(scipy.ndimage.minimum_filter1d(ink.astype(np.uint8), run), run)
+    whole = scipy.ndimage.minimum_filter1d(scipy.ndimage.maximum_filter1d(pieces, reach), reach)
+    labels, _ = scipy.ndimage.label(pieces | (whole & crossed), np.ones((3, 3)))
+    boxes = [
+        BBox(columns.start, rows.start, columns.stop, rows.stop) for rows, columns in scipy.ndimage.find_objects(labels)
+    ]
+    return [box for box in boxes if box.width >= max(least, box.height)]
 
 
 SKEW_VERSION = "1"

@@ -15,7 +15,7 @@ from schemas.geometry import BBox, unrotated
 from tasks.figures.anchor import running_text
 from tasks.figures.render import encode
 
-SEGMENT_VERSION = "6"
+SEGMENT_VERSION = "7"
 
 LEAST_SIDE_PX = 40
 """Minimum side of a figure, in pixels of a page of some 1,000. Of 423 pictures none changes at 20, 11 at 80 (three lose logos).

@@ -56,7 +56,7 @@ from tasks.reading.set_tables import join_continued, with_tables
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "39"
+STRUCTURE_VERSION = "40"
 
 
 def build_document(

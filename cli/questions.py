@@ -147,14 +147,14 @@ def search(
     elif not query and image is None:
         raise UserError("what should be searched for? Give a QUERY or an --image")
     search_query = Query(
-        text=query or "",
+        query=query or "",
         picture=None if image is None else _read(image),
         preset=preset,
         steps=_changes(steps or []),
         k=k,
         filters=filters,
         version=version,
-        group_by=GroupBy(group) if group else None,
+        group=GroupBy(group) if group else None,
         highlight=highlight or None,
         trace=trace,
     )
@@ -332,7 +332,7 @@ def ask(
     if not isinstance(overridden, dict):
         raise UserError("--set answer=…: write answer.KEY=VALUE, such as answer.max_images=4; --answer names a preset")
     query = AnswerQuery(
-        text=text,
+        question=text,
         answer=answer,
         settings=overridden,
         preset=preset,

@@ -243,7 +243,6 @@ class _Run:
         depends = key(
             code=_code_digest(),
             retrieval=corpus.retrieval.model_dump(mode="json", exclude={"presets"}),
-            ranking=corpus.ranking.model_dump(mode="json"),
             answer=corpus.answer.model_dump(mode="json"),
         )
         folder = version_file(opened.version, f"evaluation/outcomes/{depends}")

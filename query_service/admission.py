@@ -68,7 +68,7 @@ def cost_of_search(corpus: PublishedCorpus, query: Query) -> Cost:
         HTTPException: 422, its rerankers score too many rows, and more than those of the preset as the operator has it.
     """
     plan = _checked_plan(corpus, query)
-    computes = bool(query.highlight and query.text) or bool(query.filters.phrases) or any(plan.rerank)
+    computes = bool(query.highlight and query.query) or bool(query.filters.phrases) or any(plan.rerank)
     return Cost.WAITING if _waits_for_model(plan) else Cost.EXPENSIVE if computes else Cost.CHEAP
 
 

@@ -37,7 +37,7 @@ async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Respo
     422: rerankers score too many rows. 503: too many requests are waiting, or this one took too long.
     """
     query, cost = await run_in_threadpool(query_with_cost, request, corpus, body.as_query())
-    describe(request, question=query.text, preset=query.preset, k=query.k)
+    describe(request, question=query.query, preset=query.preset, k=query.k)
 
     def found(stopped: Callable[[], bool]) -> str:
         result = corpus.search(query, stopped)

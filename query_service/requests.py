@@ -217,19 +217,7 @@ class SearchRequest(_Body):
 
     def as_query(self) -> Query:
         """Return the request as the corpus takes it."""
-        return Query(
-            text=self.query,
-            picture=self.picture,
-            preset=self.preset,
-            steps=self.steps.given,
-            k=self.k,
-            offset=self.offset,
-            filters=self.filters,
-            version=self.version,
-            group_by=self.group,
-            highlight=self.highlight,
-            trace=self.trace,
-        )
+        return Query(**{**dict(self), "steps": self.steps.given})
 
 
 MOST_TURNS = 10
@@ -270,18 +258,9 @@ class AnswerRequest(_Body):
 
     def as_query(self) -> AnswerQuery:
         """Return the request as the corpus takes it."""
-        return AnswerQuery(
-            text=self.question,
-            answer=self.answer,
-            settings=self.settings.model_dump(exclude_unset=True),
-            preset=self.preset,
-            steps=self.steps.given,
-            picture=self.picture,
-            filters=self.filters,
-            version=self.version,
-            trace=self.trace,
-            history=tuple(self.history),
-        )
+        fields = {name: value for name, value in self if name != "stream"}
+        settings = self.settings.model_dump(exclude_unset=True)
+        return AnswerQuery(**{**fields, "settings": settings, "steps": self.steps.given})
 
 
 _DAY_S = 24 * 3600

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from schemas.base import Frozen, Section, Share, Text, Weight
-from schemas.corpus import FieldWeights
 from schemas.filters import NO_FILTERS, Filters, Modality
 from schemas.models import DEFAULT_SPACE
 
@@ -21,6 +20,18 @@ MOST_SEEN = 20
 Rows = Annotated[int, Field(ge=1, le=MOST_ROWS)]
 Name = Annotated[Text, Field(min_length=1, max_length=60)]
 StopWord = Annotated[Text, Field(max_length=100)]
+
+LEXICAL_FIELDS = ("search_text", "title", "section_path", "text", "caption")
+"""Fields that BM25 may search; ``search_text`` is title, section and text in one."""
+
+
+def _lexical(weights: dict[str, float]) -> dict[str, float]:
+    if unknown := sorted(set(weights) - set(LEXICAL_FIELDS)):
+        raise ValueError(f"BM25 can't look in {', '.join(unknown)}; known here: {', '.join(LEXICAL_FIELDS)}")
+    return weights
+
+
+FieldWeights = Annotated[dict[str, Weight], Field(min_length=1), AfterValidator(_lexical)]
 
 
 class _Part(Section):
@@ -51,12 +62,10 @@ class _Retriever(_Step):
 
     Attributes:
         runs_in_thread: Whether it runs in parallel with others; generative models belong to the thread of their search.
-        is_lexical: Whether it counts as lexical in a weighted fusion.
         stands_alone: Whether it finds rows for most questions, so that it can be evaluated alone.
     """
 
     runs_in_thread: ClassVar[bool] = True
-    is_lexical: ClassVar[bool] = False
     stands_alone: ClassVar[bool] = True
     by: str
 
@@ -81,13 +90,13 @@ class _Retriever(_Step):
 class Words(_Retriever):
     """BM25: rows that share words with the question."""
 
-    is_lexical = True
     by: Literal["bm25"]
-    weights: FieldWeights | None = Field(
-        None, description="Fields, and how much each counts; none: ranking.weights of the corpus file."
+    weights: FieldWeights = Field(
+        {"search_text": 1.0},
+        description=f"How much each field counts, of {', '.join(LEXICAL_FIELDS)}; search_text is title, section and text in one.",
     )
-    stop_words: Literal["english"] | Annotated[list[StopWord], Field(max_length=1_000)] | None = Field(
-        None, description="Words left out of the question; none: ranking.stop_words of the corpus file."
+    stop_words: Literal["english"] | Annotated[list[StopWord], Field(max_length=1_000)] = Field(
+        [], description="Words left out of the question."
     )
 
 
@@ -175,15 +184,17 @@ class DocumentStep(ChangedDocumentStep, _Step):
 
 
 class Fuse(_Part):
-    """How rankings are merged. Omitted keys are those of ``ranking`` of the corpus file."""
+    """How rankings are merged."""
 
-    method: Literal["rrf", "weighted", "shares", "in_turn"] | None = Field(
-        None,
-        description="By rank (rrf), by scores brought to one scale (weighted), by their shares of each ranking's best score "
-        "(shares), or one ranking behind the other (in_turn).",
+    method: Literal["rrf", "shares", "in_turn"] = Field(
+        "rrf",
+        description="By rank (rrf), by their shares of each ranking's best score (shares), or one ranking behind the other "
+        "(in_turn).",
     )
-    rrf_k: int | None = Field(None, gt=0, le=1_000_000, description="Rank offset of reciprocal rank fusion.")
-    weights: list[Weight] | None = Field(None, max_length=10, description="What each retriever counts, in their order.")
+    rrf_k: int = Field(60, gt=0, le=1_000_000, description="Rank offset of reciprocal rank fusion.")
+    weights: list[Weight] | None = Field(
+        None, max_length=10, description="What each retriever counts, in their order; none: all count alike."
+    )
 
 
 class Nearness(_Step):
@@ -252,9 +263,7 @@ class Select(_Part):
         {}, description="Maximum rows of a modality; if any is set, the others are excluded."
     )
     floor: float | None = Field(None, description="Minimum score of a row.")
-    diversity: Share | None = Field(
-        None, description="How far rows must differ from those above (MMR); none: as ranking.diversity of the corpus file."
-    )
+    diversity: Share = Field(0.0, description="How far rows must differ from those above (MMR): 0 not at all, 1 above all.")
     pool: Rows = Field(200, description="Rows that diverse ones are chosen from.")
 
 
@@ -373,13 +382,13 @@ class GroupBy(StrEnum):
 class Query:
     """A search request.
 
-    ``text`` is "" to search by ``picture``, an encoded one, alone; ``preset`` None is the default, whose ``steps`` may be
-    overridden as in a preset file; ``k`` None is the preset's number; ``version`` None is the live one. If ``group_by`` is given,
+    ``query`` is "" to search by ``picture``, an encoded one, alone; ``preset`` None is the default, whose ``steps`` may be
+    overridden as in a preset file; ``k`` None is the preset's number; ``version`` None is the live one. If ``group`` is given,
     ``k`` and ``offset`` count groups. ``highlight`` marks the question's words in each hit (None), its nearest sentence too
     (True), or nothing (False); ``trace`` reports what each step did.
     """
 
-    text: str
+    query: str
     picture: bytes | None = None
     preset: str | None = None
     steps: Mapping[str, Any] = field(default_factory=dict)
@@ -387,7 +396,7 @@ class Query:
     offset: int = 0
     filters: Filters = NO_FILTERS
     version: str | None = None
-    group_by: GroupBy | None = None
+    group: GroupBy | None = None
     highlight: bool | None = None
     trace: bool = False
 
@@ -408,7 +417,7 @@ class AnswerQuery:
     answer preset, or else the default; ``history`` has the turns before a follow-up question, oldest first.
     """
 
-    text: str
+    question: str
     answer: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     picture: bytes | None = None

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from backends.models.registry import DETECTORS, EMBEDDERS, KINDS, RECOGNISERS
 from schemas.base import Section
-from schemas.corpus import Corpus, Ranking
+from schemas.corpus import Corpus
 from schemas.corpus.models import EntryKind
 from schemas.errors import UserError
 from schemas.gates import GATES
@@ -279,7 +279,8 @@ def _mistake_in_words(mistake: Any) -> str:
             return f"{key}: {mistake['msg'].removeprefix('Value error, ')}{quoted}"
 
 
-_MOVED = {("index", name): f"'ranking: {{{name}: …}}'" for name in Ranking.model_fields} | {
+_MOVED = {
+    ("ranking",): "it as steps of a preset of your own, in a folder that retrieval.presets names",
     ("index", "chunk_tokens"): "'chunks: {tokens: …}'",
     **dict.fromkeys([("captions", "models"), ("retrieval", "models")], "'models: {NAME: {kind: …, model: …}}'"),
     **{
@@ -368,10 +369,6 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # retrieval:                       # applies to queries: a change here builds nothing
 #   preset: pages                  # default preset; inset presets lists all
 #   presets: presets               # a folder of own presets, one YAML file each
-# ranking:                         # applies to queries: a change here builds nothing
-#   weights: {{search_text: 1}}      # fields of BM25 with weights, such as {{title: 2, section_path: 1.5, text: 1}}
-#   stop_words: []                 # words that BM25 ignores in a question; or english
-#   fusion: rrf                    # fusion of hybrid; or weighted, with alpha: the share of dense
 # operations:                      # in Airflow; see docs/guides/operate-in-airflow.md
 #   watch_s: 300                   # look at the source so often, and refresh when it changed
 #   stale_h: 48                    # hours without a successful refresh until the corpus is reported as stale

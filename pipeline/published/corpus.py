@@ -303,7 +303,7 @@ class PublishedCorpus:
                 version = opened.version  # even if another is published meanwhile
                 embedded = opened.questions([text for text, _ in batch], plan)
                 for (text, filters), question in zip(batch, embedded, strict=True):
-                    yield opened.search(replace(query, text=text, filters=filters), plan, question)
+                    yield opened.search(replace(query, query=text, filters=filters), plan, question)
 
     def answer(self, query: AnswerQuery) -> AnswerResult:
         """Return the result that ``answer_events`` ends with."""
@@ -338,7 +338,7 @@ class PublishedCorpus:
             with trace.step("open"):
                 opened = reading.enter_context(self.opened(query.version))
             plan = AnswerPlan(
-                question=opened.question(query.text, picture, stopped),
+                question=opened.question(query.question, picture, stopped),
                 preset=preset,
                 retrieval=self._plan(query.preset or preset.retrieval, query.steps),
                 fallback=self._plan(query.preset, query.steps),

@@ -121,21 +121,21 @@ class OpenVersion:
         """
         trace = trace or Trace()
         search = self.searching(trace)
-        question = question or self.question(query.text, query.picture, trace.stopped)
+        question = question or self.question(query.query, query.picture, trace.stopped)
         last = query.offset + (query.k or plan.select.k or DEFAULT_K)
         depth = last + 1 if last < POOL else last  # one more, to know whether there is
         with trace.step("filters"):
             filters, other_counts = self.resolved(query.filters), dict[str, int]()
-        if query.group_by is None:
+        if query.group is None:
             ranked = self.ranked(search, question, plan, depth, filters)
         else:
             ranked = self.ranked(search, question, plan, GROUPED, filters)
             with trace.step("group") as record:
-                best = self._best_of_groups(ranked, query.group_by)[:depth]
+                best = self._best_of_groups(ranked, query.group)[:depth]
                 ranked = record.keep([(leader.evidence_id, leader.score) for leader in best])
                 other_counts = {leader.evidence_id: leader.others for leader in best}
         with trace.step("hits"):
-            terms = query_terms(content_words(query.text), self.counts.documents_by_language)
+            terms = query_terms(content_words(query.query), self.counts.documents_by_language)
             phrases = query.filters.phrases
 
             def marked(text: str, language: str | None) -> list[Span]:
@@ -146,11 +146,11 @@ class OpenVersion:
                 hit.model_copy(update={"more": other_counts[hit.evidence_id]}) if other_counts else hit
                 for hit in self.hits(ranked[query.offset : last], marker)
             ]
-        if calibrated and query.text:
-            with trace.step(f"calibrate: {NEARNESS.name}", query.text):
+        if calibrated and query.query:
+            with trace.step(f"calibrate: {NEARNESS.name}", query.query):
                 hits = calibrated_hits(self.index, hits, question.vector(NEARNESS.name), self.calibration)
-        if query.highlight and query.text:
-            with trace.step(f"highlight: {NEARNESS.name}", query.text):
+        if query.highlight and query.query:
+            with trace.step(f"highlight: {NEARNESS.name}", query.query):
                 hits = self._with_sentences(hits, question)
         return SearchResult(
             version=self.version,
@@ -289,7 +289,7 @@ class OpenVersion:
     def searching(self, trace: Trace, models: QueryModels | None = None) -> Search:
         """Return what the searches of one question use; ``models`` are for callers that count the cost of models."""
         models = models or self.models(trace.stopped)
-        return Search(self.index, self.settings().ranking, trace, models, self._contents, self.has_pages, self.picture)
+        return Search(self.index, trace, models, self._contents, self.has_pages, self.picture)
 
     def ranked(
         self, search: Search, question: EmbeddedQuery, plan: Preset, k: int, filters: Filters

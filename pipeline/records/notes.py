@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from backends.stores.objects import read_model, read_table, unless_damaged
 from pipeline.records.row_parts import IN, OF_TYPE
 from schemas.base import Frozen
-from schemas.corpus import Ranking
 from schemas.errors import Failure
 from schemas.gates import GateResult
 from schemas.ids import version_file
@@ -28,8 +27,8 @@ Note = TypeVar("Note", bound=BaseModel)
 class StageNote(BaseModel):
     """The result of a stage: failures, gates, counts and seconds.
 
-    ``spent`` is the cost of generative models, by captioner. ``ranking``, ``judged_by`` (the preset's steps) and
-    ``calibration`` come from ``evaluate``. ``slowest`` are the documents whose parse took longest, from ``parse``.
+    ``spent`` is the cost of generative models, by captioner. ``judged_by`` (the preset's steps) and ``calibration``
+    come from ``evaluate``. ``slowest`` are the documents whose parse took longest, from ``parse``.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -39,7 +38,6 @@ class StageNote(BaseModel):
     gates: list[GateResult] = []
     counts: dict[str, int] = {}
     spent: dict[str, Spent] = {}
-    ranking: Ranking | None = None
     judged_by: dict[str, JsonValue] | None = None
     calibration: Calibration | None = None
     slowest: list[SlowDocument] = []

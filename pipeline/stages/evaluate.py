@@ -70,9 +70,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     if (of_metrics := metric_gates(workspace.corpus)) is not None:
         gates += of_metrics.judge(workspace, version, report)
     seconds = time.monotonic() - started
-    note = StageNote(
-        seconds=seconds, gates=gates, ranking=workspace.corpus.ranking, judged_by=steps_of(preset), calibration=calibration
-    )
+    note = StageNote(seconds=seconds, gates=gates, judged_by=steps_of(preset), calibration=calibration)
     return write_note(workspace.store, version, Stage.EVALUATE, note)
 
 

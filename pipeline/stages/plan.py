@@ -284,10 +284,9 @@ def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:
 
 
 def _ranking_changed(workspace: Workspace, manifest: Manifest) -> bool:
-    """Return whether a version was judged with another ranking, preset or query prompt than now."""
+    """Return whether a version was judged by other steps or another query prompt than now."""
     corpus = workspace.corpus
-    now = {"ranking": corpus.ranking.model_dump(mode="json"), "judged_by": steps_of(default_preset(corpus.retrieval))}
-    if any(manifest.parameters.get(name) != value for name, value in now.items()):
+    if manifest.parameters.get("judged_by") != steps_of(default_preset(corpus.retrieval)):
         return True
     embeddings_then = stored_embedding_models(manifest.parameters)
     return query_settings(embeddings_then) != query_settings(corpus.embedding_models)

@@ -116,9 +116,6 @@ def _check_held(workspace: Workspace, version: str | None) -> None:
 
 def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -> Manifest:
     counts, evaluated = notes[Stage.ASSEMBLE].counts, notes.get(Stage.EVALUATE)
-    # The ranking and the preset's steps that judged the version; the present ranking where nothing did.
-    ranking = evaluated.ranking if evaluated is not None and evaluated.ranking is not None else workspace.corpus.ranking
-    judged_by = evaluated.judged_by if evaluated is not None else None
     models = {"recogniser": workspace.recogniser, "detector": workspace.detector}
     corpus = workspace.corpus
     return Manifest(
@@ -141,7 +138,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
                 *(name for name in ("fields", "supersedes") if not getattr(corpus, name)),
             },
         )
-        | {"ranking": ranking.model_dump(mode="json"), "judged_by": judged_by},
+        | {"judged_by": evaluated and evaluated.judged_by},
         counts=counts_of(counts),
         collection=workspace.collection(plan.version),
         calibration=evaluated.calibration if evaluated is not None else None,

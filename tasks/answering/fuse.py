@@ -37,19 +37,6 @@ def fuse(
     )
 
 
-def fuse_scores(rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequence[float]) -> list[tuple[str, float]]:
-    """Merge best-first rankings by their min-max scaled scores; results and errors as of ``fuse``.
-
-    A ranking gives a row ``weight * (score - worst) / (best - worst)``; the whole weight if all scores are equal.
-
-    Source:
-        Lee, "Analyses of Multiple Evidence Combination", SIGIR 1997.
-    """
-    for ranking in rankings:
-        _check_once([name for name, _ in ranking])
-    return summed(_scaled(ranking, weight) for ranking, weight in zip(rankings, weights, strict=True))
-
-
 def fuse_shares(
     rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequence[float], *, depth: int
 ) -> list[tuple[str, float]]:
@@ -76,12 +63,6 @@ def in_turn(rankings: Sequence[Sequence[tuple[str, float]]]) -> list[tuple[str, 
     """Concatenate best-first rankings; a row keeps its first position, and scores count down from 1."""
     names = list(dict.fromkeys(name for ranking in rankings for name, _ in ranking))
     return [(name, 1 / rank) for rank, name in enumerate(names, 1)]
-
-
-def _scaled(ranking: Sequence[tuple[str, float]], weight: float) -> list[tuple[str, float]]:
-    scores = [score for _, score in ranking]
-    lowest_score, spread = min(scores, default=0.0), max(scores, default=0.0) - min(scores, default=0.0)
-    return [(name, weight * ((score - lowest_score) / spread if spread else 1.0)) for name, score in ranking]
 
 
 def _shares(ranking: Sequence[tuple[str, float]], weight: float) -> dict[str, float]:

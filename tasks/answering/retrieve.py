@@ -20,7 +20,7 @@ from schemas.ports import StreamingModel, Vector
 from schemas.retrieval import DocumentStep, Judged, Nearness, Pages, Preset, Reranker, Retriever, Scored, Seen, Steps
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.fuse import fuse, fuse_scores, fuse_shares, in_turn, summed
+from tasks.answering.fuse import fuse, fuse_shares, in_turn, summed
 from tasks.answering.retrievers import (
     FUSED,
     NO_WORDS,
@@ -68,11 +68,10 @@ def retrieve(search: Search, query: EmbeddedQuery, plan: Steps, *, k: int, filte
             query = query.reworded(rewritten(query.words, search.writer(plan.rewrite.model), record))
     if plan.documents is not None:
         filters = _in_documents(search, plan.documents, query, filters)
-    diversity = search.ranking.diversity if plan.select.diversity is None else plan.select.diversity
     # Steps that choose among rows need more of them than they return.
-    is_chosen = bool(plan.rerank or plan.select.quota or diversity)
+    is_chosen = bool(plan.rerank or plan.select.quota or plan.select.diversity)
     is_fused = len(plan.retrieve) > 1
-    by_ranks = is_fused and not is_chosen and (plan.fuse.method or search.ranking.fusion) == "rrf"
+    by_ranks = is_fused and not is_chosen and plan.fuse.method == "rrf"
     depth = max(POOL, k) if is_fused or is_chosen else k
     if by_ranks and k <= FUSED:
         depth = FUSED
@@ -81,11 +80,11 @@ def retrieve(search: Search, query: EmbeddedQuery, plan: Steps, *, k: int, filte
     # A longer answer begins with the shorter one, which is fused from fewer rows, so that pages of an answer fit together.
     if by_ranks and depth > FUSED:
         ranked = _concatenate(
-            _by_ranks(search, plan, [retriever_ranking[:FUSED] for retriever_ranking in rankings])[:FUSED], ranked
+            _by_ranks(plan, [retriever_ranking[:FUSED] for retriever_ranking in rankings])[:FUSED], ranked
         )
     for step in plan.rerank:
         ranked = reranked(search, step, query, ranked)
-    return _selected(search, plan, query, ranked, k, diversity)
+    return _selected(search, plan, query, ranked, k)
 
 
 def _check(search: Search, plan: Steps, query: EmbeddedQuery) -> None:
@@ -137,7 +136,7 @@ def _in_documents(search: Search, step: DocumentStep, query: EmbeddedQuery, filt
     rows = ids(ask_index(search, step.by, query, POOL, filters))
     with search.trace.step("documents", query.words) as record:
         rows_by_id = search.rows(rows)
-        votes = fuse([rows], k=search.ranking.rrf_k)
+        votes = fuse([rows])
         ranked = summed([(rows_by_id[row]["doc_id"], vote)] for row, vote in votes if row in rows_by_id)
         if step.reranked_by is not None and not query.has_no_words:
             document_names = {row["doc_id"]: f"{row['title']} ({row['sources'][0]})" for row in rows_by_id.values()}
@@ -191,19 +190,19 @@ def _with_evidence(search: Search, query: EmbeddedQuery, earlier_rankings: Seque
 def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) -> Ranked:
     if len(rankings) == 1:
         return rankings[0]
-    method = plan.fuse.method or search.ranking.fusion
-    with search.trace.step(f"fuse: {method}") as record:
-        if method == "in_turn":
-            return record.keep(in_turn(rankings))
-        if method == "rrf":
-            return record.keep(_by_ranks(search, plan, rankings))
-        weights = plan.fuse.weights or _fusion_weights(plan.retrieve, search.ranking.alpha)
-        shares = method == "shares"
-        return record.keep(fuse_shares(rankings, weights, depth=depth) if shares else fuse_scores(rankings, weights))
+    with search.trace.step(f"fuse: {plan.fuse.method}") as record:
+        match plan.fuse.method:
+            case "in_turn":
+                return record.keep(in_turn(rankings))
+            case "rrf":
+                return record.keep(_by_ranks(plan, rankings))
+            case "shares":
+                weights = plan.fuse.weights or [1 / len(rankings)] * len(rankings)
+                return record.keep(fuse_shares(rankings, weights, depth=depth))
 
 
-def _by_ranks(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
-    return fuse([*map(ids, rankings)], k=plan.fuse.rrf_k or search.ranking.rrf_k, weights=plan.fuse.weights)
+def _by_ranks(plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
+    return fuse([*map(ids, rankings)], k=plan.fuse.rrf_k, weights=plan.fuse.weights)
 
 
 def _concatenate(first: Ranked, second: Ranked) -> Ranked:
@@ -212,21 +211,23 @@ def _concatenate(first: Ranked, second: Ranked) -> Ranked:
     return [*first, *((name, min(score, lowest_score)) for name, score in second if name not in first_ids)]
 
 
-def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked, k: int, diversity: float) -> Ranked:
+def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked, k: int) -> Ranked:
     select = plan.select
-    if not (select.quota or diversity or select.floor is not None):
+    if not (select.quota or select.diversity or select.floor is not None):
         return ranked[:k]
     with search.trace.step("select") as record:
         ranked = above(ranked, select.floor)
         if select.quota:
             ranked = _apply_quota(search, select.quota, ranked)
-        if diversity:
+        if select.diversity:
             pool = ids(ranked[: select.pool])
             # Late-interaction vectors give no similarity of two rows.
             single = (name for name in (*plan.spaces, DEFAULT.name) if not SPACES[name].late)
             if space := next(filter(query.can_embed, single), None):
                 vectors = search.index.vectors(pool, space)
-                selected = diversify(query.vector(space), pool, vectors, k=min(k, len(pool)), relevance=1 - diversity)
+                selected = diversify(
+                    query.vector(space), pool, vectors, k=min(k, len(pool)), relevance=1 - select.diversity
+                )
                 lowest_score = selected[-1][1] if selected else 0.0
                 ranked = [
                     *selected,
@@ -247,14 +248,6 @@ def _apply_quota(search: Search, quota: Mapping[Modality, int], ranked: Ranked) 
             quota_left[modality] -= 1
             within_quota.append((name, score))
     return within_quota
-
-
-def _fusion_weights(retrievers: Sequence[Retriever], alpha: float) -> list[float]:
-    """Return the weights of a weighted fusion: ``alpha`` is divided among the dense rankings, the rest among the lexical ones."""
-    dense = [not retriever.is_lexical for retriever in retrievers]
-    if len(set(dense)) == 1:
-        return [1 / len(dense)] * len(dense)
-    return [alpha / sum(dense) if is_dense else (1 - alpha) / (len(dense) - sum(dense)) for is_dense in dense]
 
 
 MOST_CHARS = 1000

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
-from schemas.corpus import Ranking
 from schemas.errors import ContractError, RequestError
 from schemas.filters import MOST_NAMED, Filters, Modality
 from schemas.ports import PassageScorer, ReadableIndex, StreamingModel, Vector
@@ -63,14 +62,13 @@ class ContentsRow:
 
 @dataclass(frozen=True)
 class Search:
-    """What the steps of one search use: the version's index and rows, the models, the settings and the trace.
+    """What the steps of one search use: the version's index and rows, the models and the trace.
 
     ``models`` are generative models and scorers by their names in the corpus file, loaded on access; ``contents`` returns the
     rows of documents, by document and in reading order; ``picture`` returns a figure's encoded image.
     """
 
     index: ReadableIndex
-    ranking: Ranking = field(default_factory=Ranking)
     trace: Trace = field(default_factory=Trace)
     models: Mapping[str, Any] = field(default_factory=dict)
     contents: Callable[[Sequence[str]], Iterable[ContentsRow]] = lambda _documents: ()
@@ -147,8 +145,7 @@ def ask_index(search: Search, retriever: Retriever, query: EmbeddedQuery, depth:
                 joined_filters = without_pages(joined_filters)
         match retriever:
             case Words(weights=weights, stop_words=stop_words):
-                terms = searched(query.words, search.ranking.stop_words if stop_words is None else stop_words)
-                ranking = search.index.bm25(terms, k, joined_filters, weights or search.ranking.weights)
+                ranking = search.index.bm25(searched(query.words, stop_words), k, joined_filters, weights)
             case Vectors(space=space):
                 compare = search.index.late if SPACES[space].late else search.index.dense
                 ranking = compare(query.vector(space), k, joined_filters, space)

@@ -23,7 +23,7 @@ def test_langchain_gets_documents(url: str, corpus: FakeCorpus) -> None:
         about = {name: document.metadata[name] for name in ("source", "page", "version")}
         assert about == {"source": HIT.source, "page": 3, "version": LIVE}
         assert document.metadata["figures"][0]["figure_id"] == FIGURE_ID
-        assert (corpus.queries[-1].text, corpus.queries[-1].k, corpus.queries[-1].preset) == ("valve", 3, "bm25")
+        assert (corpus.queries[-1].query, corpus.queries[-1].k, corpus.queries[-1].preset) == ("valve", 3, "bm25")
         assert asyncio.run(retriever.ainvoke("valve")) == [document]
         assert retriever.batch(["valve", "pump"]) == [[document]] * 2
 
@@ -43,6 +43,6 @@ def test_haystack_gets_documents(url: str, corpus: FakeCorpus, monkeypatch: pyte
         assert (document.id, document.content, document.score) == ("e1", HIT.text, HIT.score)
         assert (document.meta["source"], document.meta["page"], document.meta["version"]) == (HIT.source, 3, LIVE)
         asked = corpus.queries[-1]
-        assert (asked.text, asked.k, asked.filters.has_figure) == ("valve", 2, True)
+        assert (asked.query, asked.k, asked.filters.has_figure) == ("valve", 2, True)
     pipeline.run({"inset": {"query": "valve", "filters": {"pages": [3]}}})
     assert (corpus.queries[-1].k, corpus.queries[-1].filters.pages, corpus.queries[-1].filters.has_figure) == (3, [3], None)

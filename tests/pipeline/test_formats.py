@@ -45,7 +45,7 @@ def test_a_markdown_file_is_cited_by_its_name_and_drawn_from_its_pdf(tmp_path: P
     assert (result.published, result.counts.documents) == (True, 2), "the picture belongs to the page"
     published = PublishedCorpus(workspace)
     try:
-        answer = published.answer(AnswerQuery(text="What is the winch drum greased with?"))
+        answer = published.answer(AnswerQuery(question="What is the winch drum greased with?"))
         cited = answer.citations[0]
         assert (cited.source, cited.page, cited.doc_id) == ("notes/winch.md", 1, doc_id)
         assert cited.original_link.startswith(f"/v1/corpora/manuals/documents/{doc_id}/original?version=")

@@ -291,7 +291,7 @@ class FakeCorpus(PublishedCorpus):
     ) -> SearchResult:
         self.queries.append(query)
         self.stops.append(stopped)
-        match query.text:
+        match query.query:
             case "busy":
                 raise TransientError("the index does not answer")
             case "secret address":
@@ -315,7 +315,7 @@ class FakeCorpus(PublishedCorpus):
                     "tagged_text": (before + match + after).replace(self.code, fenced(self.code)) if self.code else "",
                     "highlights": [(len(before), len(before + match))],
                     "nearest_sentence": (0, len(before + match)) if query.highlight else None,
-                    "more": 2 if query.group_by else 0,
+                    "more": 2 if query.group else 0,
                 }
             )
         takes = [preset.name for preset in self.search_presets if preset.takes_picture == (query.picture is not None)]
@@ -327,8 +327,8 @@ class FakeCorpus(PublishedCorpus):
         self.answer_queries.append(query)
         if query.version not in {None, LIVE, *self.older}:
             raise NotFoundError(f"there is no version {query.version}")
-        if query.text in self.streams:
-            yield from self.streams[query.text](stopped)
+        if query.question in self.streams:
+            yield from self.streams[query.question](stopped)
             return
         figure = FigurePart(
             figure_id=FIGURE_ID,

@@ -99,7 +99,7 @@ class TestQuestions:
         }
         body = {"query": "valve", "filters": filters, "group": "page", "highlight": True}
         assert client.post(f"{BASE}/search", json=body).status_code == 200
-        query = Query("valve", filters=Filters.model_validate(filters), group_by=GroupBy.PAGE, highlight=True)
+        query = Query("valve", filters=Filters.model_validate(filters), group=GroupBy.PAGE, highlight=True)
         assert corpus.queries == [query]
 
     def test_numbers_without_a_fraction_are_integers(self, client: TestClient, corpus: FakeCorpus) -> None:

@@ -271,7 +271,7 @@ def _with_pictures() -> FakeCorpus:
 
 
 def _searches(corpus: FakeCorpus) -> list[tuple[object, object, object]]:
-    return [(query.text, query.preset, query.picture) for query in corpus.queries]
+    return [(query.query, query.preset, query.picture) for query in corpus.queries]
 
 
 @pytest.mark.parametrize("way", ["choose", "drop", "paste"])
@@ -876,7 +876,7 @@ def test_a_reader_needs_no_mouse(browser: Browser) -> None:
         browser.press("Escape")
         browser.until("!document.querySelector('#viewer').open")
         assert browser.run(FOCUSED) == "cite", "back where the reader was"
-    assert [query.text for query in corpus.answer_queries] == ["valve"]
+    assert [query.question for query in corpus.answer_queries] == ["valve"]
 
 
 CONTROLS = """

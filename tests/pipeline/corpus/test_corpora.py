@@ -72,10 +72,9 @@ def test_a_template_has_a_name_or_is_spelled_out(folder: Path, named: str, spell
         ("name: m\nsource: x\nindex: {engine: weaviate}\n", "index: engine weaviate needs a url"),
         ("name: m\nsource: x\nindex: {engine: weaviate, url: 'localhost:8080'}\n", "index.url: use http://host:port"),
         ("name: m\nsource: x\nindex: {engine: weaviate, url: 'http://h:50051'}\n", "name the same port"),
-        ("name: m\nsource: x\nranking: {weights: {titel: 2}}\n", "BM25 can't look in titel; known here: search_text"),
         (
-            "name: m\nsource: x\nindex: {alpha: 0.3}\n",
-            "index.alpha: this key stands elsewhere now: write 'ranking: {alpha: …}'",
+            "name: m\nsource: x\nranking: {stop_words: english}\n",
+            "ranking: this key stands elsewhere now: write it as steps of a preset of your own",
         ),
         (
             "name: m\nsource: x\nindex: {chunk_tokens: 64}\n",

@@ -18,7 +18,6 @@ from schemas.stages import Stage
 from tests.pipeline.conftest import write_corpus
 from tests.versions import ALWAYS
 
-RANKED = "ranking: {weights: {title: 2, text: 1}, stop_words: english, fusion: weighted, alpha: 0.4, diversity: 0.2}\n"
 NOWHERE = "index: {engine: weaviate, url: 'http://127.0.0.1:9', replicas: 2}\n"
 
 
@@ -91,16 +90,3 @@ def test_pages_follow_each_other_without_gap_or_repeat(published: Workspace) -> 
         ]
         assert [hit for page in pages for hit in page] == whole
     opened.close()
-
-
-def test_ranking_by_the_corpus_file(corpus_file: Path) -> None:
-    workspace = open_workspace(str(write_corpus(corpus_file.parent.parent, RANKED)))
-    assert refresh(workspace).published
-    published = PublishedCorpus(workspace)
-    try:
-        for mode in ALWAYS:
-            hits = published.search(Query("what does the steel winch take", preset=mode, k=3)).hits
-            assert hits[0].source == "winch.pdf"
-            assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-    finally:
-        published.close()

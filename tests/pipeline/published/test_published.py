@@ -124,12 +124,12 @@ def test_an_answer_is_narrowed(published: Workspace, opened: Open) -> None:
 def test_a_result_says_whether_there_are_more_hits(published: Workspace, opened: Open) -> None:
     corpus = opened(published)
     for group in (None, GroupBy.PAGE):
-        every = corpus.search(Query("steel", preset="dense", k=100, group_by=group))
+        every = corpus.search(Query("steel", preset="dense", k=100, group=group))
         assert not every.more
         total = len(every.hits)
         ends = [
-            Query("steel", preset="dense", k=total - 1, group_by=group),
-            Query("steel", preset="dense", k=total, group_by=group),
+            Query("steel", preset="dense", k=total - 1, group=group),
+            Query("steel", preset="dense", k=total, group=group),
         ]
         found = [corpus.search(query) for query in ends]
         assert [(one.more, len(one.hits)) for one in found] == [(True, total - 1), (False, total)]
@@ -168,13 +168,13 @@ def test_hits_are_grouped_and_pages_of_groups_follow_one_another(
 ) -> None:
     corpus = opened(published)
     alone = corpus.search(Query("service of the winch", preset=preset, k=100)).hits
-    grouped = corpus.search(Query("service of the winch", preset=preset, k=100, group_by=by)).hits
+    grouped = corpus.search(Query("service of the winch", preset=preset, k=100, group=by)).hits
     names = [(hit.source, hit.page if by is GroupBy.PAGE else 0) for hit in alone]
     assert [(hit.source, hit.page if by is GroupBy.PAGE else 0) for hit in grouped] == list(dict.fromkeys(names))
     assert [hit.more + 1 for hit in grouped] == [names.count(name) for name in dict.fromkeys(names)]
     assert {hit.more for hit in alone} == {0}
     pages = [
-        corpus.search(Query("service of the winch", preset=preset, k=1, offset=n, group_by=by)).hits
+        corpus.search(Query("service of the winch", preset=preset, k=1, offset=n, group=by)).hits
         for n in range(len(grouped))
     ]
     assert [hit for page in pages for hit in page] == grouped

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from backends.models.minilm import MiniLM
+from pipeline.corpus.presets import default_preset
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.manifests import read_manifest
@@ -15,11 +16,20 @@ from pipeline.stages.plan import plan
 from pipeline.stages.publish import roll_back_version
 from schemas.ports import Vector
 from schemas.retrieval import AnswerQuery, Query
+from tasks.answering.presets import steps_of
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
-BY_TITLE = "ranking: {weights: {title: 1}, fusion: weighted, alpha: 0.3}\n"
+BY_TITLE = "retrieval: {preset: titles, presets: ../presets}\n"
 """No title speaks of screws."""
+TITLES = "label: Titles\nsentence: words of titles\nretrieve: [{by: bm25, weights: {title: 1}}]\n"
+
+
+@pytest.fixture(autouse=True)
+def own_preset(tmp_path: Path) -> None:
+    """The preset of one's own that ``BY_TITLE`` names."""
+    (tmp_path / "presets").mkdir()
+    (tmp_path / "presets" / "titles.yaml").write_text(TITLES)
 
 
 @pytest.fixture
@@ -31,7 +41,7 @@ def serving(published: Workspace) -> Iterator[PublishedCorpus]:
 
 
 def _screws(corpus: PublishedCorpus) -> int:
-    return len(corpus.search(Query("screws", preset="bm25")).hits)
+    return len(corpus.search(Query("screws")).hits)
 
 
 def test_another_ranking_is_used_at_once_and_builds_nothing(serving: PublishedCorpus, tmp_path: Path) -> None:
@@ -40,7 +50,7 @@ def test_another_ranking_is_used_at_once_and_builds_nothing(serving: PublishedCo
     assert not refresh(changed).published
     with closing(PublishedCorpus(changed)) as opened:
         assert _screws(opened) == _screws(serving) == 0
-        assert opened.search(Query("winch", preset="bm25")).hits
+        assert opened.search(Query("winch")).hits
 
     write_manual(tmp_path / "pdfs" / "gate.pdf", "iron gate", seed=3)
     newer = refresh(changed)
@@ -51,13 +61,13 @@ def test_another_ranking_is_used_at_once_and_builds_nothing(serving: PublishedCo
     assert _screws(serving) == 0, "it holds for the older version too"
     write_corpus(tmp_path)
     assert _screws(serving) > 0
-    assert _screws(serving) == len(serving.search(Query("screws", preset="bm25", version=older)).hits)
+    assert _screws(serving) == len(serving.search(Query("screws", version=older)).hits)
 
 
 def test_a_file_that_is_wrong_for_a_moment_leaves_the_ranking_as_it_was(serving: PublishedCorpus, tmp_path: Path) -> None:
     file = write_corpus(tmp_path, BY_TITLE)
     assert _screws(serving) == 0
-    file.write_text("name: manuals\nranking: [")
+    file.write_text("name: manuals\nretrieval: [")
     assert _screws(serving) == 0
     file.unlink()
     assert _screws(serving) == 0
@@ -78,14 +88,14 @@ def test_a_version_says_which_ranking_it_was_judged_by_and_is_judged_again_by_an
     for result, opened in ((refused, workspace), (again, reweighted)):
         manifest = read_manifest(opened.store, str(result.version))
         assert manifest is not None
-        assert manifest.parameters["ranking"] == opened.corpus.ranking.model_dump(mode="json")
+        assert manifest.parameters["judged_by"] == steps_of(default_preset(opened.corpus.retrieval))
     assert plan(workspace, "run").outcome == "refused", "by that ranking it was judged before"
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("", "ranking: {alpha: 0.1, rrf_k: 7, diversity: 0.5, stop_words: english}\n"),
+        ("", "retrieval: {preset: hybrid}\n"),
         ("", "answer: {passages: 2}\n"),
         ("", "index: {exact: true, replicas: 3}\n"),
         (

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from backends.engines.index_rows import PAGES as PAGE_COLUMN
 from backends.engines.index_rows import filtered
-from schemas.corpus import Ranking
 from schemas.errors import ContractError, UserError
 from schemas.filters import Filters, Modality
 from schemas.ports import Vector
 from schemas.retrieval import Steps
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.fuse import fuse, fuse_scores, fuse_shares
+from tasks.answering.fuse import fuse, fuse_shares
 from tasks.answering.presets import alone, changed, packaged, preset_named
 from tasks.answering.retrieve import diversify, retrieve
 from tasks.answering.retrievers import FUSED, STOP_WORDS, Search, without
@@ -73,17 +72,17 @@ def steps(**given: object) -> Steps:
     return Steps.model_validate(given)
 
 
-def search(index: MemoryIndex, query: str, plan: str | Steps, k: int, **ranking: object) -> list[tuple[str, float]]:
-    named = packaged()[plan] if isinstance(plan, str) else plan
-    return retrieve(Search(index, Ranking.model_validate(ranking)), EmbeddedQuery(EMBEDDERS, query), named, k=k)
+def search(index: MemoryIndex, query: str, plan: str | Steps, k: int, **changes: object) -> list[tuple[str, float]]:
+    plan = changed(packaged()[plan], changes) if isinstance(plan, str) else plan
+    return retrieve(Search(index), EmbeddedQuery(EMBEDDERS, query), plan, k=k)
 
 
 @pytest.mark.parametrize("mode", SEARCHED)
-@pytest.mark.parametrize("ranking", [{}, {"fusion": "weighted", "alpha": 0.3}, {"diversity": 0.5}])
-def test_pages_are_stable_in_every_mode(index: MemoryIndex, mode: str, ranking: dict[str, object]) -> None:
-    longest = search(index, "the register of document 1", mode, 40, **ranking)
+@pytest.mark.parametrize("changes", [{}, {"fuse": {"method": "shares"}}, {"select": {"diversity": 0.5}}])
+def test_pages_are_stable_in_every_mode(index: MemoryIndex, mode: str, changes: dict[str, object]) -> None:
+    longest = search(index, "the register of document 1", mode, 40, **changes)
     assert longest == sorted(longest, key=lambda pair: -pair[1])
-    assert all(search(index, "the register of document 1", mode, k, **ranking) == longest[:k] for k in (1, 7, 20))
+    assert all(search(index, "the register of document 1", mode, k, **changes) == longest[:k] for k in (1, 7, 20))
 
 
 def test_a_row_with_many_vectors_is_compared_by_all_of_them(index: MemoryIndex) -> None:
@@ -95,17 +94,9 @@ def test_a_row_with_many_vectors_is_compared_by_all_of_them(index: MemoryIndex) 
         assert score == pytest.approx(float(cosines.max(axis=1).sum()), abs=1e-5)
 
 
-def test_alpha_goes_from_words_to_meaning(index: MemoryIndex) -> None:
-    words = search(index, "firmware", "hybrid", 6, fusion="weighted", alpha=0)
-    meaning = search(index, "firmware", "hybrid", 6, fusion="weighted", alpha=1)
-    # The worst row of a ranking counts for nothing: four of the six score alike, below two in a language that isn't known.
-    assert ids(words)[:2] == ids(search(index, "firmware", "bm25", 2))
-    assert ids(meaning) == ids(search(index, "firmware", "dense", 6))
-
-
 def test_near_copies_don_t_crowd_out_the_rest(index: MemoryIndex) -> None:
     assert places(search(index, "", "dense", 2)) == {25, 45}  # the same vector
-    assert places(search(index, "", "dense", 2, diversity=0.6)) != {25, 45}
+    assert places(search(index, "", "dense", 2, select={"diversity": 0.6})) != {25, 45}
 
 
 def test_rows_beyond_the_pool_of_diversity_keep_their_order_behind_it(index: MemoryIndex) -> None:
@@ -118,8 +109,9 @@ def test_rows_beyond_the_pool_of_diversity_keep_their_order_behind_it(index: Mem
 
 def test_stop_words_are_left_out_unless_they_are_all_there_is(index: MemoryIndex) -> None:
     assert len(search(index, "the firmware", "bm25", 60)) == 60
-    assert places(search(index, "the firmware", "bm25", 60, stop_words="english")) == {3, 13, 23, 33, 43, 53}
-    assert len(search(index, "The", "bm25", 60, stop_words=["THE"])) == 60
+    english, own = (steps(retrieve=[{"by": "bm25", "stop_words": words}]) for words in ("english", ["THE"]))
+    assert places(search(index, "the firmware", english, 60)) == {3, 13, 23, 33, 43, 53}
+    assert len(search(index, "The", own, 60)) == 60
     assert without("If not, is it o'clock?", STOP_WORDS) == " ,   o'clock?"
 
 
@@ -142,24 +134,18 @@ def test_a_longer_list_fused_by_ranks_begins_as_a_shorter_one() -> None:
     assert {*longest} - {*words[:FUSED], *meaning[:FUSED]}, "rows that neither has among its first ones"
 
 
-@pytest.mark.parametrize("fusion", ["rrf", "weighted"])
-def test_a_plan_is_what_it_asks_of_the_index(index: MemoryIndex, fusion: str) -> None:
-    twice = steps(retrieve=[BM25, BM25])
+@pytest.mark.parametrize("method", ["rrf", "shares"])
+def test_a_plan_is_what_it_asks_of_the_index(index: MemoryIndex, method: str) -> None:
+    twice = steps(retrieve=[BM25, BM25], fuse={"method": method})
     words = search(index, "firmware", "bm25", 6)
-    assert ids(search(index, "firmware", twice, 6, fusion=fusion)) == ids(words)
+    assert ids(search(index, "firmware", twice, 6)) == ids(words)
     assert search(index, "", steps(retrieve=[{"by": "dense", "space": "image"}]), 5) == search(index, "", "image", 5)
-
-
-def test_the_share_of_meaning_is_shared_by_all_that_ask_for_it(index: MemoryIndex) -> None:
-    thrice = steps(retrieve=[DENSE, BM25, DENSE])
-    found = search(index, "firmware", thrice, 6, fusion="weighted", alpha=0.3)
-    assert dict(found) == pytest.approx(dict(search(index, "firmware", "hybrid", 6, fusion="weighted", alpha=0.3)))
 
 
 def test_weights_of_a_fusion_say_what_each_retriever_counts(index: MemoryIndex) -> None:
     hardly = {"weights": [1, 1e-6]}
     words = search(index, "firmware", "bm25", 6)
-    for method in ("rrf", "weighted"):
+    for method in ("rrf", "shares"):
         plan = steps(retrieve=[BM25, DENSE], fuse={"method": method, **hardly})
         assert places(search(index, "firmware", plan, 2)) == places(words[:2])
     with pytest.raises(ValueError, match=r"fuse\.weights has 2 numbers for 1 retrievers"):
@@ -377,7 +363,7 @@ def test_a_plan_over_vectors_that_a_version_has_not_is_the_callers_mistake(index
 def test_any_step_is_changed_for_one_request(index: MemoryIndex) -> None:
     hybrid = packaged()["hybrid"]
     diverse = changed(hybrid, {"select": {"diversity": 0.6}})
-    assert search(index, "", diverse, 5) == search(index, "", "hybrid", 5, diversity=0.6)
+    assert search(index, "", diverse, 5) == search(index, "", "hybrid", 5, select={"diversity": 0.6})
     assert changed(diverse, {"select": {"k": 3}}).select.diversity == 0.6, "what a step leaves out stays"
     assert changed(hybrid, {"retrieve": [BM25]}).retrieve == packaged()["bm25"].retrieve
     assert changed(packaged()["pages"], {"retrieve": [BM25]}).fuse.weights is None, "they are those of other retrievers"
@@ -483,18 +469,3 @@ def test_fusion_by_shares_keeps_every_row_and_the_scale(
     fused = fuse_shares([one, other], [1 - alpha, alpha], depth=3)
     assert {name for name, _ in fused} == {name for name, _ in one + other}
     assert all(-1e-9 <= score <= 1 + 1e-9 for _, score in fused)
-
-
-@given(SCORED, SCORED, st.floats(0, 1))
-def test_weighted_fusion_keeps_every_row_and_the_scale(
-    one: list[tuple[str, float]], other: list[tuple[str, float]], alpha: float
-) -> None:
-    fused = fuse_scores([one, other], [1 - alpha, alpha])
-    assert {name for name, _ in fused} == {name for name, _ in one + other}
-    assert all(-1e-9 <= score <= 1 + 1e-9 for _, score in fused)
-    assert [name for name, _ in fuse_scores([one], [1])] == ids(sorted(one, key=lambda pair: (-pair[1], pair[0])))
-
-
-def test_a_hand_computed_weighted_fusion() -> None:
-    fused = fuse_scores([[("a", 9.0), ("b", 4.0), ("c", -1.0)], [("b", 0.5)]], [0.4, 0.6])
-    assert dict(fused) == pytest.approx({"b": 0.4 * 0.5 + 0.6, "a": 0.4, "c": 0.0})

@@ -5,9 +5,9 @@ hidden, commented or deleted goes.
 """
 
 import copy
-import io
 from collections.abc import Iterator
 from xml.etree import ElementTree as Xml
+from xml.parsers import expat
 
 from schemas.errors import BadInputError, FailureCode
 from schemas.formats import Format
@@ -22,21 +22,7 @@ _MARGIN_CM, _HEIGHT_CM, _LEAST_WIDTH_CM = 1.0, 29.7, 21.0
 _DEFAULT_COLUMN_CM = 2.3
 _CM = {"in": 2.54, "cm": 1.0, "mm": 0.1, "pt": 2.54 / 72}
 
-_NAMES = {
-    "office": "urn:oasis:names:tc:opendocument:xmlns:office:1.0",
-    "style": "urn:oasis:names:tc:opendocument:xmlns:style:1.0",
-    "table": "urn:oasis:names:tc:opendocument:xmlns:table:1.0",
-    "text": "urn:oasis:names:tc:opendocument:xmlns:text:1.0",
-    "draw": "urn:oasis:names:tc:opendocument:xmlns:drawing:1.0",
-    "presentation": "urn:oasis:names:tc:opendocument:xmlns:presentation:1.0",
-    "fo": "urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0",
-}
 _GONE = ("office:annotation", "office:annotation-end", "text:tracked-changes")
-
-
-def _name(short: str) -> str:
-    prefix, _, local = short.partition(":")
-    return f"{{{_NAMES[prefix]}}}{local}"
 
 
 def prepared(flat: bytes, kind: Format) -> tuple[bytes, list[str]]:
@@ -46,13 +32,13 @@ def prepared(flat: bytes, kind: Format) -> tuple[bytes, list[str]]:
         BadInputError: A sheet is too large.
     """
     root = _parsed(flat)
-    body = root.find(_name("office:body"))
+    body = root.find("office:body")
     notes: list[str] = []
     if body is not None:
         _remove_deleted(root)
         for parent in root.iter():
             for child in [*parent]:
-                if child.tag in {_name(short) for short in _GONE}:
+                if child.tag in _GONE:
                     _remove(parent, child)
         if kind is Format.SHEETS:
             _set_sheets(root, body)
@@ -63,18 +49,18 @@ def prepared(flat: bytes, kind: Format) -> tuple[bytes, list[str]]:
 
 def _remove_deleted(root: Xml.Element) -> None:
     """Remove the text and pictures of tracked deletions, which may begin in one paragraph and end in another."""
-    region, deletion = _name("text:changed-region"), _name("text:deletion")
-    deletions = {change.get(_name("text:id")) for change in root.iter(region) if change.find(deletion) is not None}
+    changes = root.iter("text:changed-region")
+    deletions = {change.get("text:id") for change in changes if change.find("text:deletion") is not None}
     open_ids: set[str | None] = set()
 
     def visit(parent: Xml.Element) -> None:
         for child in [*parent]:
-            change = child.get(_name("text:change-id"))
-            if child.tag == _name("text:change-start") and change in deletions:
+            change = child.get("text:change-id")
+            if child.tag == "text:change-start" and change in deletions:
                 open_ids.add(change)
-            elif child.tag == _name("text:change-end"):
+            elif child.tag == "text:change-end":
                 open_ids.discard(change)
-            elif open_ids and child.tag == _name("draw:frame"):
+            elif open_ids and child.tag == "draw:frame":
                 _remove(parent, child)
                 continue
             if open_ids:
@@ -88,11 +74,12 @@ def _remove_deleted(root: Xml.Element) -> None:
 
 
 def _parsed(flat: bytes) -> Xml.Element:
-    # Values of attributes name prefixes, so those of the file are kept.
-    for _, (prefix, address) in Xml.iterparse(io.BytesIO(flat), events=["start-ns"]):  # noqa: S314
-        if not prefix.startswith("ns"):
-            Xml.register_namespace(prefix, address)
-    return Xml.fromstring(flat)  # noqa: S314  LibreOffice wrote it
+    """Return a document with its tags and attributes as LibreOffice writes them, such as ``table:table``."""
+    builder, parser = Xml.TreeBuilder(), expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.Parse(flat, True)
+    return builder.close()
 
 
 def _remove(parent: Xml.Element, child: Xml.Element) -> None:
@@ -107,13 +94,13 @@ def _remove(parent: Xml.Element, child: Xml.Element) -> None:
 
 def _set_sheets(root: Xml.Element, body: Xml.Element) -> None:
     automatic, master = (_part(root, name) for name in ("office:automatic-styles", "office:master-styles"))
-    styles = {style.get(_name("style:name")): style for style in automatic.findall(_name("style:style"))}
+    styles = {style.get("style:name"): style for style in automatic.findall("style:style")}
     _add_heading_style(automatic)
-    for spreadsheet in body.findall(_name("office:spreadsheet")):
-        for number, sheet in enumerate([*spreadsheet.findall(_name("table:table"))]):
-            style = styles.get(sheet.get(_name("table:style-name")))
-            of_sheet = None if style is None else style.find(_name("style:table-properties"))
-            if of_sheet is not None and of_sheet.get(_name("table:display")) == "false":
+    for spreadsheet in body.findall("office:spreadsheet"):
+        for number, sheet in enumerate([*spreadsheet.findall("table:table")]):
+            style = styles.get(sheet.get("table:style-name"))
+            of_sheet = None if style is None else style.find("style:table-properties")
+            if of_sheet is not None and of_sheet.get("table:display") == "false":
                 spreadsheet.remove(sheet)
                 continue
             rows, columns = _used(sheet)
@@ -123,39 +110,39 @@ def _set_sheets(root: Xml.Element, body: Xml.Element) -> None:
             _set_sheet(sheet, columns, styles)
             page = f"sheet{number}"
             _add_page(automatic, master, page, _width_cm(sheet, columns, styles))
-            own = Xml.Element(_name("style:style")) if style is None else copy.deepcopy(style)
-            own.set(_name("style:name"), page)
-            own.set(_name("style:family"), "table")
-            own.set(_name("style:master-page-name"), page)
+            own = Xml.Element("style:style") if style is None else copy.deepcopy(style)
+            own.set("style:name", page)
+            own.set("style:family", "table")
+            own.set("style:master-page-name", page)
             automatic.append(own)
-            sheet.set(_name("table:style-name"), page)
+            sheet.set("table:style-name", page)
 
 
 def _part(root: Xml.Element, name: str) -> Xml.Element:
-    part = root.find(_name(name))
-    return Xml.SubElement(root, _name(name)) if part is None else part
+    part = root.find(name)
+    return Xml.SubElement(root, name) if part is None else part
 
 
 def _cells(row: Xml.Element) -> Iterator[tuple[Xml.Element, int]]:
     for cell in row:
-        if cell.tag in (_name("table:table-cell"), _name("table:covered-table-cell")):
-            yield cell, int(cell.get(_name("table:number-columns-repeated"), "1"))
+        if cell.tag in ("table:table-cell", "table:covered-table-cell"):
+            yield cell, int(cell.get("table:number-columns-repeated", "1"))
 
 
 def _used(sheet: Xml.Element) -> tuple[int, int]:
     """Return how many rows have content, and up to which column; raises ``BadInputError`` where they are too many."""
     rows = last = cells = 0
-    for row in sheet.iter(_name("table:table-row")):
+    for row in sheet.iter("table:table-row"):
         column = 0
         has_content = False
         for cell, repeated in _cells(row):
             column += repeated
             if len(cell):
                 has_content, last = True, max(last, column)
-                cells += repeated * int(row.get(_name("table:number-rows-repeated"), "1"))
+                cells += repeated * int(row.get("table:number-rows-repeated", "1"))
         rows += has_content
     if cells > MOST_CELLS:
-        named = sheet.get(_name("table:name"))
+        named = sheet.get("table:name")
         raise BadInputError(
             f"sheet {named!r} has {cells} cells, more than {MOST_CELLS}; split it", FailureCode.SHEET_TOO_LARGE
         )
@@ -165,52 +152,47 @@ def _used(sheet: Xml.Element) -> tuple[int, int]:
 def _set_sheet(sheet: Xml.Element, columns: int, styles: dict[str | None, Xml.Element]) -> None:
     """Print the whole sheet as it is stored, below a heading of its name."""
     for attribute in ("table:print", "table:print-ranges"):
-        sheet.attrib.pop(_name(attribute), None)
-    for cell in sheet.iter(_name("table:table-cell")):
+        sheet.attrib.pop(attribute, None)
+    for cell in sheet.iter("table:table-cell"):
         # The heading moves all rows, so that references would be wrong; the stored values are right.
-        cell.attrib.pop(_name("table:formula"), None)
-    heading = Xml.Element(_name("table:table-row"))
-    cell = Xml.SubElement(heading, _name("table:table-cell"), {_name("table:style-name"): "sheet-heading"})
-    cell.set(_name("office:value-type"), "string")
-    cell.set(_name("table:number-columns-spanned"), str(max(1, columns)))
-    Xml.SubElement(cell, _name("text:p")).text = sheet.get(_name("table:name"))
+        cell.attrib.pop("table:formula", None)
+    heading = Xml.Element("table:table-row")
+    cell = Xml.SubElement(heading, "table:table-cell", {"table:style-name": "sheet-heading"})
+    cell.set("office:value-type", "string")
+    cell.set("table:number-columns-spanned", str(max(1, columns)))
+    Xml.SubElement(cell, "text:p").text = sheet.get("table:name")
     children = [*sheet]
-    rows = (_name(f"table:table-{kind}") for kind in ("row", "header-rows", "row-group", "rows"))
-    tags = {*rows}
+    tags = {f"table:table-{kind}" for kind in ("row", "header-rows", "row-group", "rows")}
     sheet.insert(next(index for index, child in enumerate(children) if child.tag in tags), heading)
 
 
 def _width_cm(sheet: Xml.Element, columns: int, styles: dict[str | None, Xml.Element]) -> float:
     width, number = 0.0, 0
-    for column in sheet.iter(_name("table:table-column")):
-        repeated = min(int(column.get(_name("table:number-columns-repeated"), "1")), columns - number)
-        style = styles.get(column.get(_name("table:style-name")))
-        own = None if style is None else style.find(_name("style:table-column-properties"))
-        stated = "" if own is None else own.get(_name("style:column-width"), "")
+    for column in sheet.iter("table:table-column"):
+        repeated = min(int(column.get("table:number-columns-repeated", "1")), columns - number)
+        style = styles.get(column.get("table:style-name"))
+        own = None if style is None else style.find("style:table-column-properties")
+        stated = "" if own is None else own.get("style:column-width", "")
         number += max(repeated, 0)
-        if column.get(_name("table:visibility")) not in ("collapse", "filter"):
+        if column.get("table:visibility") not in ("collapse", "filter"):
             width += max(repeated, 0) * (
                 float(stated[:-2]) * _CM[stated[-2:]] if stated[-2:] in _CM else _DEFAULT_COLUMN_CM
             )
     if width > MOST_WIDTH_CM:
-        message = (
-            f"sheet {sheet.get(_name('table:name'))!r} is {width / 100:.1f} m wide, more than {MOST_WIDTH_CM / 100:.0f} m"
-        )
+        message = f"sheet {sheet.get('table:name')!r} is {width / 100:.1f} m wide, more than {MOST_WIDTH_CM / 100:.0f} m"
         raise BadInputError(f"{message}; split it", FailureCode.SHEET_TOO_LARGE)
     return width
 
 
 def _add_heading_style(automatic: Xml.Element) -> None:
-    style = Xml.SubElement(
-        automatic, _name("style:style"), {_name("style:name"): "sheet-heading", _name("style:family"): "table-cell"}
-    )
-    Xml.SubElement(style, _name("style:table-cell-properties"), {_name("fo:border"): "none"})
-    Xml.SubElement(style, _name("style:text-properties"), {_name("fo:font-size"): "16pt", _name("fo:font-weight"): "bold"})
+    style = Xml.SubElement(automatic, "style:style", {"style:name": "sheet-heading", "style:family": "table-cell"})
+    Xml.SubElement(style, "style:table-cell-properties", {"fo:border": "none"})
+    Xml.SubElement(style, "style:text-properties", {"fo:font-size": "16pt", "fo:font-weight": "bold"})
 
 
 def _add_page(automatic: Xml.Element, master: Xml.Element, page: str, width_cm: float) -> None:
     """Add a page that is as wide as a sheet, with grid lines, which show the reader a table."""
-    layout = Xml.SubElement(automatic, _name("style:page-layout"), {_name("style:name"): page})
+    layout = Xml.SubElement(automatic, "style:page-layout", {"style:name": page})
     margin = f"{_MARGIN_CM}cm"
     properties = {
         "fo:page-width": f"{max(_LEAST_WIDTH_CM, width_cm + 3 * _MARGIN_CM):.2f}cm",
@@ -219,35 +201,30 @@ def _add_page(automatic: Xml.Element, master: Xml.Element, page: str, width_cm: 
         "style:scale-to": "100%",
         "style:print": "charts drawings grid objects zero-values",
     }
-    Xml.SubElement(
-        layout, _name("style:page-layout-properties"), {_name(name): value for name, value in properties.items()}
-    )
-    of_master = {"style:name": page, "style:page-layout-name": page}
-    added = Xml.SubElement(master, _name("style:master-page"), {_name(name): value for name, value in of_master.items()})
+    Xml.SubElement(layout, "style:page-layout-properties", properties)
+    added = Xml.SubElement(master, "style:master-page", {"style:name": page, "style:page-layout-name": page})
     for part in ("style:header", "style:footer"):
-        Xml.SubElement(added, _name(part), {_name("style:display"): "false"})
+        Xml.SubElement(added, part, {"style:display": "false"})
 
 
 def _shown_slides(root: Xml.Element, body: Xml.Element) -> list[Xml.Element]:
     hidden = {
-        style.get(_name("style:name"))
-        for style in _part(root, "office:automatic-styles").findall(_name("style:style"))
-        for properties in style.findall(_name("style:drawing-page-properties"))
-        if properties.get(_name("presentation:visibility")) == "hidden"
+        style.get("style:name")
+        for style in _part(root, "office:automatic-styles").findall("style:style")
+        for properties in style.findall("style:drawing-page-properties")
+        if properties.get("presentation:visibility") == "hidden"
     }
-    slides = body.iter(_name("draw:page"))
-    return [slide for slide in slides if slide.get(_name("draw:style-name")) not in hidden]
+    slides = body.iter("draw:page")
+    return [slide for slide in slides if slide.get("draw:style-name") not in hidden]
 
 
 def _named_by_title(slide: Xml.Element) -> str:
     """Name a slide by its title, which its bookmark then has; return its speaker's notes."""
-    titles = [frame for frame in slide.findall(_name("draw:frame")) if frame.get(_name("presentation:class")) == "title"]
+    titles = [frame for frame in slide.findall("draw:frame") if frame.get("presentation:class") == "title"]
     title = " ".join(" ".join(titles[0].itertext()).split()) if titles else ""
     if title:
-        slide.set(_name("draw:name"), title)
-    notes = slide.find(_name("presentation:notes"))
-    frames = [] if notes is None else notes.findall(_name("draw:frame"))
-    texts = [frame for frame in frames if frame.get(_name("presentation:class")) == "notes"]
-    return "\n".join(
-        line for frame in texts for part in frame.iter(_name("text:p")) if (line := "".join(part.itertext()).strip())
-    )
+        slide.set("draw:name", title)
+    notes = slide.find("presentation:notes")
+    frames = [] if notes is None else notes.findall("draw:frame")
+    texts = [frame for frame in frames if frame.get("presentation:class") == "notes"]
+    return "\n".join(line for frame in texts for part in frame.iter("text:p") if (line := "".join(part.itertext()).strip()))

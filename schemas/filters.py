@@ -3,7 +3,7 @@
 import contextlib
 import datetime
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -130,14 +130,14 @@ def where_of(texts: Iterable[str]) -> dict[str, Any]:
 class Condition:
     """How engines compare a filter with a column of the index; ``by`` turns each value into one that the column has.
 
-    ``any``: the column has one of the values; ``shares``: its list has one of them; ``is``: it has the value; ``from`` and
-    ``until``: it isn't null, and isn't before, or after, the value; ``valid``: it is false, or the row's document is one of the
+    ``any``: the column has one of the values; ``shares``: its list has one of them; ``is``: it has the value; a comparison: it
+    isn't null, and on that side of the value; ``valid``: it is false, or the row's document is one of the
     value; ``allows``: its list, or the row's document, is in an
     ``Allowed``.
     """
 
     column: str
-    holds: Literal["any", "shares", "is", "from", "until", "valid", "allows"]
+    holds: Literal["any", "shares", "is", "valid", "allows"] | Comparison
     by: Callable[[Any], Any] = lambda value: value
 
 
@@ -275,7 +275,7 @@ class Filters(Frozen):
     )
     since: Annotated[
         Day | None,
-        Condition("date", "from", str),
+        Condition("date", ">=", str),
         Option(("--since",), "Only PDFs whose metadata says changed, or else made, that day or later.", _first_day),
         Input("since", "From {}", "Dated from", "day", title=_DATED),
     ] = Field(
@@ -285,7 +285,7 @@ class Filters(Frozen):
     )
     until: Annotated[
         Day | None,
-        Condition("date", "until", str),
+        Condition("date", "<=", str),
         Option(("--until",), "Only PDFs of that day or earlier.", _first_day),
         Input("until", "To {}", "to", "day", title=_DATED),
     ] = Field(None, description="Documents of that day or earlier, in the same way.")
@@ -354,13 +354,10 @@ class Filters(Frozen):
             yield from _conditions_of(field_column(name), test)
 
 
-_HOLDS: Mapping[Comparison, Literal["from", "until"]] = {">=": "from", "<=": "until"}
-
-
 def _conditions_of(column: str, test: FieldTest) -> Iterator[tuple[Condition, Any]]:
-    """Yield the conditions of a resolved test: texts are of columns with lists, and bounds are inclusive."""
+    """Yield the conditions of a resolved test: texts are of columns with lists."""
     if isinstance(test, dict):
-        yield from ((Condition(column, _HOLDS[comparison]), bound) for comparison, bound in test.items())
+        yield from ((Condition(column, comparison), bound) for comparison, bound in test.items())
     elif isinstance(test, list):
         yield Condition(column, "shares" if isinstance(test[0], str) else "any"), test
     else:

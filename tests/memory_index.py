@@ -1,6 +1,7 @@
 """A brute-force engine in memory: what the other engines are compared with, and what unit tests search in."""
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -229,7 +230,6 @@ def _holds(how: str, wanted: Any, has: Any) -> bool:
             return has in wanted
         case "is":
             return bool(has == wanted)
-        case "from":
-            return has is not None and bool(has >= wanted)
         case _:
-            return has is not None and bool(has <= wanted)
+            compare = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}[how]
+            return has is not None and bool(compare(has, wanted))

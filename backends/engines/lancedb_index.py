@@ -430,10 +430,8 @@ def _condition(condition: Condition, operand: Any) -> str:
             return f"{condition.column} IN ({', '.join(map(_literal, operand))})"
         case "is":
             return f"{condition.column} = {str(operand).lower()}"
-        case "from":
-            return f"{condition.column} >= {_literal(operand)}"
-        case "until":
-            return f"{condition.column} <= {_literal(operand)}"
+        case ">=" | "<=" | ">" | "<":
+            return f"{condition.column} {condition.holds} {_literal(operand)}"
         case "valid":
             anyway = f" OR doc_id IN ({listed(operand)})" if operand else ""
             return f"({condition.column} = false{anyway})"

@@ -449,10 +449,14 @@ def _condition(condition: Condition, operand: Any) -> Any:
             return column.contains_any([encodable(text) if isinstance(text, str) else text for text in operand])
         case "is":
             return column.equal(operand)
-        case "from":
+        case ">=":
             return column.greater_or_equal(operand)
-        case "until":
+        case "<=":
             return column.less_or_equal(operand)
+        case ">":
+            return column.greater_than(operand)
+        case "<":
+            return column.less_than(operand)
         case "valid":
             is_valid = column.equal(val=False)
             return Filter.any_of([is_valid, _of_documents(operand)]) if operand else is_valid

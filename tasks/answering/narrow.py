@@ -3,13 +3,13 @@
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date
 from fnmatch import translate
 from types import MappingProxyType
 from typing import TypeVar
 
 from schemas.errors import RequestError
-from schemas.filters import NO_FILTERS, Comparison, FieldTest, FieldType, Filters
+from schemas.filters import NO_FILTERS, FieldTest, FieldType, Filters
 from schemas.retrieval import Retriever, Steps
 from schemas.text import folded
 
@@ -20,7 +20,6 @@ NOTHING = Filters(evidence_ids=["none"])
 """Filters that match no row of any version."""
 
 Plan = TypeVar("Plan", bound=Steps)
-Bound = TypeVar("Bound", float, date)
 
 _Sources = Mapping[str, Sequence[str]]
 
@@ -83,7 +82,7 @@ _ADVICE: Mapping[FieldType, str] = {
 
 
 def _typed(name: str, test: FieldTest, fields: Mapping[str, FieldType]) -> FieldTest:
-    """Return a test as engines take it: a list, true or false, or inclusive bounds. Numbers may be texts."""
+    """Return a test as engines take it: a list, true or false, or bounds. Numbers may be texts."""
     if name not in fields:
         raise RequestError(f"where: this version has no field {name}; known here: {', '.join(fields) or 'none'}")
     kind = fields[name]
@@ -99,15 +98,12 @@ def _typed(name: str, test: FieldTest, fields: Mapping[str, FieldType]) -> Field
             case "number", list():
                 return [_number(value) for value in wanted]
             case "number", dict():
-                numbers = {comparison: _number(value) for comparison, value in wanted.items()}
-                return {**_inclusive(numbers, lambda number, up: math.nextafter(number, math.inf if up else -math.inf))}
+                return {comparison: _number(value) for comparison, value in wanted.items()}
             case "date", [str() as day]:
                 return {">=": date.fromisoformat(day).isoformat(), "<=": date.fromisoformat(day).isoformat()}
             case "date", dict():
-                days = {comparison: date.fromisoformat(str(value)) for comparison, value in wanted.items()}
-                bounds = _inclusive(days, lambda day, up: day + timedelta(days=1 if up else -1))
-                return {comparison: day.isoformat() for comparison, day in bounds.items()}
-    except (ValueError, OverflowError):
+                return {comparison: date.fromisoformat(str(value)).isoformat() for comparison, value in wanted.items()}
+    except ValueError:
         pass
     raise RequestError(f"where: {name} is a {kind}; compare it with {_ADVICE[kind]}")
 
@@ -116,18 +112,6 @@ def _number(value: object) -> float:
     if isinstance(value, bool) or not math.isfinite(number := float(str(value))):
         raise ValueError("no number")
     return number
-
-
-def _inclusive(bounds: Mapping[Comparison, Bound], beside: Callable[[Bound, bool], Bound]) -> dict[Comparison, Bound]:
-    """Return bounds that a value may be equal to; ``beside`` returns the next value up, or down."""
-    inclusive: dict[Comparison, Bound] = {}
-    for comparison, bound in bounds.items():
-        is_lower = comparison.startswith(">")
-        limit = bound if comparison.endswith("=") else beside(bound, is_lower)
-        name: Comparison = ">=" if is_lower else "<="
-        narrower: Callable[..., Bound] = max if is_lower else min
-        inclusive[name] = narrower(limit, inclusive.get(name, limit))
-    return inclusive
 
 
 def _both_where(ours: Mapping[str, FieldTest], theirs: Mapping[str, FieldTest]) -> dict[str, FieldTest] | None:
@@ -144,7 +128,7 @@ def _both_where(ours: Mapping[str, FieldTest], theirs: Mapping[str, FieldTest]) 
             where[name] = common
         else:
             where[name] = {
-                comparison: (max if comparison == ">=" else min)(
+                comparison: (max if comparison.startswith(">") else min)(
                     bounds[comparison] for bounds in (own, test) if comparison in bounds
                 )
                 for comparison in own | test

@@ -11,35 +11,43 @@ from pydantic import BeforeValidator, Field
 from schemas.base import Frozen
 from schemas.documents import BBOX, CellSpan
 from schemas.filters import Modality
+from schemas.parquet import optional, required
+
+STRING, INT = pa.string(), pa.int32()
+_STRINGS = pa.list_(STRING)
 
 EVIDENCE = pa.schema(
     (
-        pa.field("evidence_id", pa.string(), nullable=False),
-        pa.field("modality", pa.string(), nullable=False),
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("sources", pa.list_(pa.string()), nullable=False),
-        pa.field("page", pa.int32(), nullable=False),
-        pa.field("bbox", BBOX, nullable=False),
-        pa.field("regions", pa.list_(pa.struct([("page", pa.int32()), ("bbox", BBOX)])), nullable=False),
-        pa.field("order", pa.int32(), nullable=False),
-        pa.field("section_path", pa.list_(pa.string()), nullable=False),
-        pa.field("title", pa.string(), nullable=False),
-        pa.field("text", pa.string(), nullable=False),
-        pa.field("tagged_text", pa.string(), nullable=False),
-        pa.field("figure_refs", pa.list_(pa.string()), nullable=False),
-        pa.field("caption", pa.string(), nullable=False),
-        pa.field("figure_id", pa.string()),
-        pa.field("tagged_rows", pa.list_(pa.list_(pa.string()))),
-        pa.field("description", pa.string()),
-        pa.field("described_by", pa.string()),
-        pa.field("flags", pa.list_(pa.string())),
-        pa.field("date", pa.string()),
-        pa.field("language", pa.string()),
-        pa.field("page_labels", pa.list_(pa.string())),
-        pa.field("doc_type", pa.string()),
-        pa.field("node_id", pa.int32()),
-        pa.field("parent_id", pa.int32()),
-        pa.field("spans", pa.list_(pa.struct([(name, pa.int32()) for name in ("row", "column", "rowspan", "colspan")]))),
+        *required(
+            evidence_id=STRING,
+            modality=STRING,
+            doc_id=STRING,
+            sources=_STRINGS,
+            page=INT,
+            bbox=BBOX,
+            regions=pa.list_(pa.struct([("page", INT), ("bbox", BBOX)])),
+            order=INT,
+            section_path=_STRINGS,
+            title=STRING,
+            text=STRING,
+            tagged_text=STRING,
+            figure_refs=_STRINGS,
+            caption=STRING,
+        ),
+        *optional(
+            figure_id=STRING,
+            tagged_rows=pa.list_(_STRINGS),
+            description=STRING,
+            described_by=STRING,
+            flags=_STRINGS,
+            date=STRING,
+            language=STRING,
+            page_labels=_STRINGS,
+            doc_type=STRING,
+            node_id=INT,
+            parent_id=INT,
+            spans=pa.list_(pa.struct([(name, INT) for name in ("row", "column", "rowspan", "colspan")])),
+        ),
     )
 )
 """A row of the index without its vectors.
@@ -57,20 +65,26 @@ has neither.
 
 PLACEMENTS = pa.schema(
     (
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("page", pa.int32(), nullable=False),
-        pa.field("order", pa.int32(), nullable=False),
-        pa.field("bbox", BBOX, nullable=False),
-        pa.field("figure_id", pa.string()),
-        pa.field("number", pa.string()),
-        pa.field("tag", pa.string()),
-        pa.field("ext", pa.string()),
-        pa.field("width", pa.int32()),
-        pa.field("height", pa.int32()),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("role", pa.string(), nullable=False),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("caption", pa.string(), nullable=False),
+        *required(
+            doc_id=STRING,
+            page=INT,
+            order=INT,
+            bbox=BBOX,
+        ),
+        *optional(
+            figure_id=STRING,
+            number=STRING,
+            tag=STRING,
+            ext=STRING,
+            width=INT,
+            height=INT,
+        ),
+        *required(
+            kind=STRING,
+            role=STRING,
+            reason=STRING,
+            caption=STRING,
+        ),
     )
 )
 """Every placement of a version, with the reason of its role."""
@@ -115,13 +129,13 @@ class VersionRows:
 
     def of(self, doc_ids: Iterable[str]) -> "VersionRows":
         """Return the rows of some documents."""
-        id_array = pa.array(sorted(doc_ids), pa.string())
+        id_array = pa.array(sorted(doc_ids), STRING)
         tables = (self.evidence, self.placements)
         return VersionRows(*(table.filter(pc.is_in(table.column("doc_id"), id_array)) for table in tables))
 
     def without(self, doc_ids: Iterable[str]) -> "VersionRows":
         """Return the rows of all other documents."""
-        id_array = pa.array(sorted(doc_ids), pa.string())
+        id_array = pa.array(sorted(doc_ids), STRING)
         tables = (self.evidence, self.placements)
         return VersionRows(*(table.filter(pc.invert(pc.is_in(table.column("doc_id"), id_array))) for table in tables))
 

@@ -72,6 +72,11 @@ def required(**columns: pa.DataType) -> "list[pa.Field[Any]]":
     return [pa.field(name, kind, nullable=False) for name, kind in columns.items()]
 
 
+def optional(**columns: pa.DataType) -> "list[pa.Field[Any]]":
+    """Return columns that may have nulls, by name."""
+    return [*map(pa.field, columns, columns.values())]
+
+
 @functools.cache
 def schema_of(noun: type) -> pa.Schema:
     """Derive the Arrow schema of a noun from its annotations."""

@@ -15,6 +15,7 @@ from schemas.errors import FailureCode
 from schemas.gates import GateResult
 from schemas.ids import FIRST_VERSION
 from schemas.models import Subject
+from schemas.parquet import optional, required
 
 Outcome = Literal["build", "unchanged", "ready", "refused", "held"]
 """The outcome of a plan.
@@ -70,13 +71,21 @@ class SourceFate(NamedTuple):
 
 FAILURES = pa.schema(
     (
-        pa.field("source", pa.string(), nullable=False),
-        pa.field("doc_id", pa.string()),
-        pa.field("page", pa.int32()),
-        pa.field("step", pa.string(), nullable=False),
-        pa.field("code", pa.string(), nullable=False),
-        pa.field("message", pa.string(), nullable=False),
-        pa.field("run_id", pa.string()),
+        *required(
+            source=pa.string(),
+        ),
+        *optional(
+            doc_id=pa.string(),
+            page=pa.int32(),
+        ),
+        *required(
+            step=pa.string(),
+            code=pa.string(),
+            message=pa.string(),
+        ),
+        *optional(
+            run_id=pa.string(),
+        ),
     )
 )
 

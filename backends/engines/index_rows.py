@@ -26,12 +26,13 @@ SPARE = 3
 
 NAMES, PAGES, SECTIONS, FIGURES = "filter_names", "filter_pages", "filter_sections", "filter_figures"
 LABELS = "filter_labels"
+_STRINGS = pa.list_(pa.string())
 FILTERED = (
-    pa.field(NAMES, pa.list_(pa.string())),
+    pa.field(NAMES, _STRINGS),
     pa.field(PAGES, pa.list_(pa.int32())),
-    pa.field(SECTIONS, pa.list_(pa.string())),
+    pa.field(SECTIONS, _STRINGS),
     pa.field(FIGURES, pa.bool_()),
-    pa.field(LABELS, pa.list_(pa.string())),
+    pa.field(LABELS, _STRINGS),
 )
 """Columns that engines add for filters: names of the document, pages, sections, whether the row has figures, page labels."""
 

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from schemas.parquet import required
+
 MEMORY = "512MB"
 """DuckDB's memory limit; the rest is on disk."""
 
@@ -19,7 +21,7 @@ _ROWS_A_PART = 50_000
 _ROWS_A_BATCH = 20_000
 
 
-KEYED = pa.schema((pa.field("row", pa.int64(), nullable=False), pa.field("key", pa.string(), nullable=False)))
+KEYED = pa.schema(required(row=pa.int64(), key=pa.string()))
 """A row's index in the version, and its key."""
 
 

@@ -5,10 +5,10 @@ import hashlib
 import importlib.metadata
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import tenacity
@@ -32,22 +32,10 @@ _RANGE_BYTES = 8 << 20
 """Bytes that one request reads, so that a broken connection repeats no more."""
 
 _STAMPS = (
-    *(
-        "etag",
-        "ETag",
-        "eTag",
-        "md5Hash",
-        "sha",
-        "generation",
-        "checksum",
-        "mtime",
-        "LastModified",
-        "last_modified",
-        "modified",
-    ),
-    *("updated", "Last-Modified", "lastModifiedDateTime", "modifiedTime", "last_write_time"),
+    *("etag", "md5hash", "sha", "generation", "checksum", "mtime", "lastmodified", "modified", "updated"),
+    *("lastmodifieddatetime", "modifiedtime", "lastwritetime"),
 )
-"""Fields of file systems that change with a file, the surest first."""
+"""Fields of file systems that change with a file, the surest first, in small letters without signs."""
 
 _REFUSED = frozenset({401, 403})
 
@@ -82,8 +70,12 @@ class ListedSource:
 
         Raises ``UserError`` where the place refuses the listing, ``TransientError`` where it breaks off.
         """
-        with _errors_of_listing(self._address):
+        try:
             files = [*self._place.list()]
+        except InsetError:
+            raise
+        except Exception as error:
+            raise _of_listing(self._address, error) from error
         names = [file.source for file in files]
         if len({*names}) < len(names):
             raise TransientError(f"{self._address}: its listing has a name twice; it changed meanwhile: refresh again")
@@ -158,13 +150,13 @@ class FileSystemPlace:
                 elif ending(name) in FORMATS:
                     files.append((path, entry))
         with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
-            yield from pool.map(lambda file: self._listed(*file), files)
+            yield from pool.map(lambda file: _source_file(self._files, file[0], self._name(file[0]), file[1]), files)
 
     def read(self, name: str) -> bytes:
         """Return a file's bytes, a range at a time."""
         self._files.invalidate_cache()
         path = f"{self._base}/{quote(name) if self._is_web else name}" if self._base else name
-        size = self._info(path).get("size") or 0
+        size = asked_again(lambda: self._files.info(path)).get("size") or 0
         if size <= _RANGE_BYTES:
             return bytes(asked_again(lambda: self._files.cat_file(path)))
         parts: list[bytes] = []
@@ -186,21 +178,6 @@ class FileSystemPlace:
     def _name(self, path: str) -> str:
         name = path.removeprefix(self._base).lstrip("/")
         return unquote(name.partition("?")[0]) if self._is_web else name
-
-    def _info(self, path: str) -> dict[str, Any]:
-        return cast(dict[str, Any], asked_again(lambda: self._files.info(path)))
-
-    def _listed(self, path: str, entry: dict[str, Any]) -> SourceFile:
-        # Listings of HTTP have names alone.
-        try:
-            if entry.get("size") is None or (entry.get("type") not in ("file", None)):
-                entry = self._info(path)
-        except FileNotFoundError:
-            return SourceFile(self._name(path), 0, "", "it is listed, but isn't there")
-        except PermissionError as error:
-            return SourceFile(self._name(path), 0, "", f"the file can't be read: {error}")
-        stamp = next((str(entry[field]) for field in _STAMPS if entry.get(field)), "")
-        return SourceFile(self._name(path), int(entry.get("size") or 0), stamp)
 
 
 class AddressList:
@@ -250,12 +227,21 @@ class AddressList:
     def _listed(self, address: str, changed: str) -> SourceFile:
         name = unquote(urlsplit(address).path).strip("/") or "index"
         name = f"{name}/index.html" if address.endswith("/") else name if ending(name) in FORMATS else f"{name}.html"
-        try:
-            entry = asked_again(lambda: self._files.info(address))
-        except FileNotFoundError:
-            return SourceFile(name, 0, "", "it is listed, but isn't there")
-        stamp = changed or next((str(entry[field]) for field in _STAMPS if entry.get(field)), "")
-        return SourceFile(name, int(entry.get("size") or 0), stamp)
+        return _source_file(self._files, address, name, {}, changed)
+
+
+def _source_file(files: Any, path: str, name: str, entry: Mapping[str, Any], changed: str = "") -> SourceFile:
+    """Return a listed file; listings of HTTP have names alone."""
+    try:
+        if entry.get("size") is None or entry.get("type") not in ("file", None):
+            entry = asked_again(lambda: files.info(path))
+    except FileNotFoundError:
+        return SourceFile(name, 0, "", "it is listed, but isn't there")
+    except PermissionError as error:
+        return SourceFile(name, 0, "", f"the file can't be read: {error}")
+    facts = {re.sub("[-_]", "", field).lower(): value for field, value in entry.items() if value}
+    stamp = changed or next((str(facts[field]) for field in _STAMPS if field in facts), "")
+    return SourceFile(name, int(entry.get("size") or 0), stamp)
 
 
 def _file_system(address: str) -> tuple[Any, str]:
@@ -343,33 +329,24 @@ def is_passing(error: BaseException) -> bool:
     )
 
 
+def _replies(error: BaseException | None) -> list[Any]:
+    """Return what may hold a server's status and headers: an error, its cause, and their responses."""
+    errors = [error, error and error.__cause__]
+    return [*errors, *(getattr(reason, "response", None) for reason in errors)]
+
+
 def _status(error: BaseException) -> int | None:
     """Return the status that a server sent."""
-    for reason in (error, error.__cause__):
-        status = getattr(reason, "status", None) or getattr(getattr(reason, "response", None), "status_code", None)
-        if isinstance(status, int):
-            return status
-    return None
+    statuses = (getattr(reply, name, None) for reply in _replies(error) for name in ("status", "status_code"))
+    return next((status for status in statuses if isinstance(status, int)), None)
 
 
 def _wait_s(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
-    for reason in (error, error.__cause__ if error is not None else None):
-        headers = getattr(reason, "headers", None) or getattr(getattr(reason, "response", None), "headers", None) or {}
-        with contextlib.suppress(ValueError, TypeError, AttributeError):
-            if (asked := headers.get("Retry-After")) is not None:
-                return min(float(asked), _LONGEST_WAIT_S)
+    for reply in _replies(error):
+        with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+            return min(float(reply.headers["Retry-After"]), _LONGEST_WAIT_S)
     return float(tenacity.wait_exponential_jitter(multiplier=0.2, max=5)(state))
-
-
-@contextlib.contextmanager
-def _errors_of_listing(address: str) -> Iterator[None]:
-    try:
-        yield
-    except InsetError:
-        raise
-    except Exception as error:
-        raise _of_listing(address, error) from error
 
 
 def _of_listing(address: str, error: Exception) -> InsetError:

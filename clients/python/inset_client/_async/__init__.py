@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from urllib.parse import quote
 
@@ -77,27 +77,27 @@ class AsyncClient:
 
     async def overview(self, corpus: str) -> models.CorpusOverview:
         """Return a summary of a corpus."""
-        return await self._get("corpora", corpus)
+        return await self._get("corpora/{}", corpus)
 
     async def versions(self, corpus: str) -> models.VersionList:
         """Return the versions of a corpus, newest first."""
-        return await self._get("corpora", corpus, "versions")
+        return await self._get("corpora/{}/versions", corpus)
 
     async def presets(self, corpus: str, **query: Unpack[models.PresetsParametersQuery]) -> models.PresetsResponse:
         """Return the retrieval presets of a corpus, its default first."""
-        return await self._get("corpora", corpus, "presets", query=query)
+        return await self._get("corpora/{}/presets", corpus, query=query)
 
     async def answers(self, corpus: str, **query: Unpack[models.AnswersParametersQuery]) -> models.AnswersResponse:
         """Return the answer presets of a corpus, its default first."""
-        return await self._get("corpora", corpus, "answers", query=query)
+        return await self._get("corpora/{}/answers", corpus, query=query)
 
     async def search(self, corpus: str, **request: Unpack[models.SearchRequest]) -> models.SearchResult:
         """Return hits, best first; a ``picture`` is base64."""
-        return await self._post("corpora", corpus, "search", body=request)
+        return await self._post("corpora/{}/search", corpus, body=request)
 
     async def answer(self, corpus: str, **request: Unpack[models.AnswerRequest]) -> models.AnswerResult:
         """Return an answer; with ``stream``, use ``answer_events``."""
-        return await self._post("corpora", corpus, "answer", body={**request, "stream": False})
+        return await self._post("corpora/{}/answer", corpus, body={**request, "stream": False})
 
     async def search_corpora(self, **request: Unpack[models.SearchCorporaRequest]) -> models.SearchResult:
         """Return hits of several ``corpora``, best first; without them of all."""
@@ -114,7 +114,7 @@ class AsyncClient:
 
         The service stops writing when the iterator is closed.
         """
-        response = await self._send("POST", ("corpora", corpus, "answer"), body={**request, "stream": True})
+        response = await self._send("POST", "corpora/{}/answer", corpus, body={**request, "stream": True})
         try:
             unfinished_block = b""
             async for received in response.aiter_bytes():
@@ -127,119 +127,119 @@ class AsyncClient:
 
     async def figure(self, corpus: str, figure_id: str, **query: Unpack[models.FigureParametersQuery]) -> bytes:
         """Return the pixels of a figure, as PNG."""
-        return await self._bytes("corpora", corpus, "figures", figure_id, query=query)
+        return await self._bytes("corpora/{}/figures/{}", corpus, figure_id, query=query)
 
     async def similar(
         self, corpus: str, figure_id: str, **query: Unpack[models.SimilarParametersQuery]
     ) -> models.SimilarFigures:
         """Return the figures most like one, best first."""
-        return await self._get("corpora", corpus, "figures", figure_id, "similar", query=query)
+        return await self._get("corpora/{}/figures/{}/similar", corpus, figure_id, query=query)
 
     async def page_image(
         self, corpus: str, doc_id: str, page: int, **query: Unpack[models.PageImageParametersQuery]
     ) -> bytes:
         """Return a page as PNG; ``page`` counts from 1."""
-        return await self._bytes("corpora", corpus, "documents", doc_id, "pages", f"{page}.png", query=query)
+        return await self._bytes("corpora/{}/documents/{}/pages/{}.png", corpus, doc_id, page, query=query)
 
     async def document(self, corpus: str, doc_id: str, **query: Unpack[models.DocumentParametersQuery]) -> bytes:
         """Return a document's PDF; of another format, what it was converted into."""
-        return await self._bytes("corpora", corpus, "documents", f"{doc_id}.pdf", query=query)
+        return await self._bytes("corpora/{}/documents/{}.pdf", corpus, doc_id, query=query)
 
     async def original(self, corpus: str, doc_id: str, **query: Unpack[models.OriginalParametersQuery]) -> bytes:
         """Return the original, byte for byte."""
-        return await self._bytes("corpora", corpus, "documents", doc_id, "original", query=query)
+        return await self._bytes("corpora/{}/documents/{}/original", corpus, doc_id, query=query)
 
     async def tagged_document(
         self, corpus: str, doc_id: str, **query: Unpack[models.TaggedDocumentParametersQuery]
     ) -> bytes:
         """Return the copy of a PDF with a tag at each figure."""
-        return await self._bytes("corpora", corpus, "documents", doc_id, "tagged.pdf", query=query)
+        return await self._bytes("corpora/{}/documents/{}/tagged.pdf", corpus, doc_id, query=query)
 
     async def document_info(
         self, corpus: str, doc_id: str, **query: Unpack[models.DocumentInfoParametersQuery]
     ) -> models.DocumentInfo:
         """Return what a version says of a document."""
-        return await self._get("corpora", corpus, "documents", doc_id, query=query)
+        return await self._get("corpora/{}/documents/{}", corpus, doc_id, query=query)
 
     async def documents(
         self, corpus: str, **query: Unpack[models.DocumentsParametersQuery]
     ) -> models.ListingDocumentSummary:
         """Return the documents of a version; ``cursor`` is ``next`` of the list before, as in every list."""
-        return await self._get("corpora", corpus, "documents", query=query)
+        return await self._get("corpora/{}/documents", corpus, query=query)
 
     async def outline(
         self, corpus: str, doc_id: str, **query: Unpack[models.OutlineParametersQuery]
     ) -> models.ListingOutlineSection:
         """Return the sections of a document."""
-        return await self._get("corpora", corpus, "documents", doc_id, "outline", query=query)
+        return await self._get("corpora/{}/documents/{}/outline", corpus, doc_id, query=query)
 
     async def pages(
         self, corpus: str, doc_id: str, **query: Unpack[models.PagesParametersQuery]
     ) -> models.ListingDocumentPage:
         """Return the pages of a document, with what stands on each."""
-        return await self._get("corpora", corpus, "documents", doc_id, "pages", query=query)
+        return await self._get("corpora/{}/documents/{}/pages", corpus, doc_id, query=query)
 
     async def document_rows(
         self, corpus: str, doc_id: str, **query: Unpack[models.DocumentRowsParametersQuery]
     ) -> models.ListingBrowsedRow:
         """Return the rows of a document, in reading order."""
-        return await self._get("corpora", corpus, "documents", doc_id, "rows", query=query)
+        return await self._get("corpora/{}/documents/{}/rows", corpus, doc_id, query=query)
 
     async def document_tables(
         self, corpus: str, doc_id: str, **query: Unpack[models.DocumentTablesParametersQuery]
     ) -> models.ListingTableSummary:
         """Return the tables of a document, without their cells."""
-        return await self._get("corpora", corpus, "documents", doc_id, "tables", query=query)
+        return await self._get("corpora/{}/documents/{}/tables", corpus, doc_id, query=query)
 
     async def document_figures(
         self, corpus: str, doc_id: str, **query: Unpack[models.DocumentFiguresParametersQuery]
     ) -> models.ListingFigureSummary:
         """Return the figures of a document, each where it is placed."""
-        return await self._get("corpora", corpus, "documents", doc_id, "figures", query=query)
+        return await self._get("corpora/{}/documents/{}/figures", corpus, doc_id, query=query)
 
     async def rows(self, corpus: str, **query: Unpack[models.RowsParametersQuery]) -> models.ListingBrowsedRow:
         """Return the rows of all documents."""
-        return await self._get("corpora", corpus, "rows", query=query)
+        return await self._get("corpora/{}/rows", corpus, query=query)
 
     async def tables(self, corpus: str, **query: Unpack[models.TablesParametersQuery]) -> models.ListingTableSummary:
         """Return the tables of all documents, without their cells."""
-        return await self._get("corpora", corpus, "tables", query=query)
+        return await self._get("corpora/{}/tables", corpus, query=query)
 
     async def figures(self, corpus: str, **query: Unpack[models.FiguresParametersQuery]) -> models.ListingFigureSummary:
         """Return the figures of all documents."""
-        return await self._get("corpora", corpus, "figures", query=query)
+        return await self._get("corpora/{}/figures", corpus, query=query)
 
     async def document_by_source(
         self, corpus: str, **query: Unpack[models.DocumentBySourceParametersQuery]
     ) -> models.DocumentInfo:
         """Return the document of a source."""
-        return await self._get("corpora", corpus, "document", query=query)
+        return await self._get("corpora/{}/document", corpus, query=query)
 
     async def row(self, corpus: str, evidence_id: str, **query: Unpack[models.RowParametersQuery]) -> models.RowInfo:
         """Return a row of the index."""
-        return await self._get("corpora", corpus, "rows", evidence_id, query=query)
+        return await self._get("corpora/{}/rows/{}", corpus, evidence_id, query=query)
 
     async def table(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> models.TableInfo:
         """Return a table with its cells; for CSV or HTML, use ``table_file``."""
-        return await self._get("corpora", corpus, "tables", evidence_id, query={**query, "format": "json"})
+        return await self._get("corpora/{}/tables/{}", corpus, evidence_id, query={**query, "format": "json"})
 
     async def table_file(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> bytes:
         """Return a table in the ``format`` csv or html."""
-        return await self._bytes("corpora", corpus, "tables", evidence_id, query=query)
+        return await self._bytes("corpora/{}/tables/{}", corpus, evidence_id, query=query)
 
     async def figure_context(
         self, corpus: str, figure_id: str, **query: Unpack[models.FigureContextParametersQuery]
     ) -> models.ListingFigureContext:
         """Return the placements of a figure, each with its neighbours in the text."""
-        return await self._get("corpora", corpus, "figures", figure_id, "context", query=query)
+        return await self._get("corpora/{}/figures/{}/context", corpus, figure_id, query=query)
 
     async def changes(self, corpus: str, **query: Unpack[models.ChangesParametersQuery]) -> models.Changes:
         """Return the rows that are gone or added between two versions."""
-        return await self._get("corpora", corpus, "changes", query=query)
+        return await self._get("corpora/{}/changes", corpus, query=query)
 
     async def searches(self, corpus: str, **request: Unpack[models.SearchesRequest]) -> models.SearchesReply:
         """Return a result or a problem for each of many searches."""
-        return await self._post("corpora", corpus, "searches", body=request)
+        return await self._post("corpora/{}/searches", corpus, body=request)
 
     async def items(self, listed: Callable[..., Any], *names: str, **query: Any) -> AsyncGenerator[Any, None]:
         """Yield the items of a list, page after page, all of one version: ``items(client.rows, "handbooks")``.
@@ -257,14 +257,14 @@ class AsyncClient:
                 return
             query = {**query, "cursor": page["next"]}
 
-    async def _get(self, *path: str, query: Mapping[str, Any] | None = None) -> Any:
-        return (await self._read("GET", path, query)).json()
+    async def _get(self, *path: object, query: Mapping[str, Any] | None = None) -> Any:
+        return (await self._read("GET", *path, query=query)).json()
 
     async def _post(self, *path: str, body: Mapping[str, Any]) -> Any:
-        return (await self._read("POST", path, body=body)).json()
+        return (await self._read("POST", *path, body=body)).json()
 
-    async def _bytes(self, *path: str, query: Mapping[str, Any]) -> bytes:
-        return (await self._read("GET", path, query)).content
+    async def _bytes(self, *path: object, query: Mapping[str, Any]) -> bytes:
+        return (await self._read("GET", *path, query=query)).content
 
     async def _read(self, *arguments: Any, **options: Any) -> httpx.Response:
         response = await self._send(*arguments, **options)
@@ -274,12 +274,13 @@ class AsyncClient:
     async def _send(
         self,
         method: str,
-        path: Sequence[str],
+        path: str,
+        *names: object,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> httpx.Response:
-        """Return a response that is a success and not read yet."""
-        url = "/".join(["/v1", *(quote(part, safe="") for part in path)])
+        """Return a response that is a success and not read yet; ``path`` has {} where one of ``names`` stands."""
+        url = "/v1/" + path.format(*(quote(str(name), safe="") for name in names))
         params = {name: value for name, value in (query or {}).items() if value is not None}
         for retries_left in reversed(range(self._retries + 1)):
             request = self._http.build_request(method, url, params=params, json=body)

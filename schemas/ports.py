@@ -245,7 +245,14 @@ class Embedder(Protocol):
         """Return the vector of a question, shape ``(dimension,)``; for late interaction ``(n, dimension)``."""
 
 
-class PictureEmbedder(Embedder, Protocol):
+class SeeingEmbedder(Embedder, Protocol):
+    """Embeds query pictures, too."""
+
+    def embed_query_picture(self, picture: bytes) -> Vector:
+        """Return the query vector of a picture; for late interaction ``(n, dimension)``; errors as of ``PictureEmbedder``."""
+
+
+class PictureEmbedder(SeeingEmbedder, Protocol):
     """Embeds pictures and texts in one space."""
 
     def embed_pictures(self, pictures: Sequence[bytes]) -> Vector:
@@ -257,36 +264,24 @@ class PictureEmbedder(Embedder, Protocol):
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return one row a text; a long text is truncated."""
 
-    def embed_query_picture(self, picture: bytes) -> Vector:
-        """Return the query vector of a picture; shape and errors as for the others."""
 
-
-class PairEmbedder(Embedder, Protocol):
+class PairEmbedder(SeeingEmbedder, Protocol):
     """Embeds a picture and its description as one vector."""
 
     def embed_pairs(self, pictures: Sequence[bytes], texts: Sequence[str]) -> Vector:
         """Return one row a pair; errors as for ``PictureEmbedder.embed_pictures``."""
 
-    def embed_query_picture(self, picture: bytes) -> Vector:
-        """Return the query vector of a picture."""
 
-
-class LateEmbedder(Embedder, Protocol):
+class LateEmbedder(SeeingEmbedder, Protocol):
     """Embeds a picture or a question as many vectors, one a patch or token, for late interaction."""
 
     def embed_pictures(self, pictures: Sequence[bytes]) -> list[Vector]:
         """Return each picture's vectors, shape ``(n, dimension)``, n > 0, without padding; errors as of ``PictureEmbedder``."""
 
-    def embed_query_picture(self, picture: bytes) -> Vector:
-        """Return the query vectors of a picture."""
 
-
-class TextEmbedder(Protocol):
+class TextEmbedder(Embedder, Protocol):
     """Embeds texts as unit vectors."""
 
-    name: str
-    revision: str
-    dimension: int
     max_tokens: int
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
@@ -297,9 +292,6 @@ class TextEmbedder(Protocol):
 
     def embed_queries(self, texts: Sequence[str]) -> Vector:
         """Return one row a question, as ``embed_query`` but for rounding."""
-
-    def embed_query(self, text: str) -> Vector:
-        """Return the vector of a question, shape ``(dimension,)``."""
 
 
 class PassageScorer(Protocol):

@@ -259,9 +259,6 @@ class Select(_Part):
     """Which of the ranked rows are returned."""
 
     k: Rows | None = Field(None, description="Maximum number of rows if the request has none.")
-    quota: dict[Annotated[Modality, Field(strict=False)], Annotated[int, Field(ge=0, le=MOST_ROWS)]] = Field(
-        {}, description="Maximum rows of a modality; if any is set, the others are excluded."
-    )
     floor: float | None = Field(None, description="Minimum score of a row.")
     diversity: Share = Field(0.0, description="How far rows must differ from those above (MMR): 0 not at all, 1 above all.")
     pool: Rows = Field(200, description="Rows that diverse ones are chosen from.")

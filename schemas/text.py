@@ -111,7 +111,7 @@ def split_fenced(text: str) -> Iterator[tuple[str, bool]]:
 ROMAN = r"(?=[ivxlc])c{0,3}(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})(?<=[ivxlc])"
 """A Roman numeral in its only correct spelling, up to 399, in lower case: "civil" and "ill" are words. Needs an end after it."""
 
-_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100, "d": 500, "m": 1000}
 
 
 def roman_value(numeral: str) -> int:
@@ -120,8 +120,7 @@ def roman_value(numeral: str) -> int:
     return sum(-value if value < after else value for value, after in pairwise([*values, 0]))
 
 
-_DIGITS = [(1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x")]
-_DIGITS += [(9, "ix"), (5, "v"), (4, "iv"), (1, "i")]
+_NUMERALS = re.findall(r"\w+", "m cm d cd c xc l xl x ix v iv i")
 _MOST = 3999
 
 
@@ -130,8 +129,8 @@ def roman(number: int) -> str:
     if not 0 < number <= _MOST:
         return str(number)
     numeral = ""
-    for value, digit in _DIGITS:
-        times, number = divmod(number, value)
+    for digit in _NUMERALS:
+        times, number = divmod(number, roman_value(digit))
         numeral += digit * times
     return numeral
 

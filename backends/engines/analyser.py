@@ -20,9 +20,10 @@ from backends.models.languages import is_word
 ANALYSIS_VERSION = "2"
 """Raised when a text gives other terms, so that collections are built again."""
 
-STEMMED = frozenset[str]().union(
-    ("ar", "ca", "cs", "da", "de", "el", "en", "eo", "es", "et", "eu", "fa", "fi", "fr", "ga", "hi", "hu", "hy"),
-    ("id", "it", "lt", "nb", "ne", "nl", "nn", "no", "pl", "pt", "ro", "ru", "sr", "sv", "ta", "tr", "yi"),
+STEMMED = frozenset(
+    regex.findall(
+        r"\w+", "ar ca cs da de el en eo es et eu fa fi fr ga hi hu hy id it lt nb ne nl nn no pl pt ro ru sr sv ta tr yi"
+    )
 )
 """Languages with a Snowball algorithm."""
 
@@ -206,12 +207,10 @@ def _stemmer(language: str | None) -> Stem:
     return stem
 
 
-_NOT_LATIN = frozenset[str]().union(
-    ("be", "bg", "kk", "mk", "ru", "sr", "uk"),
-    ("ar", "fa", "he", "ug", "ur", "yi"),
-    ("bn", "gu", "hi", "kn", "ml", "mr", "ne", "pa", "ta", "te"),
-    ("ja", "km", "ko", "lo", "my", "th", "zh"),
-    ("am", "el", "hy", "ka"),
+_NOT_LATIN = frozenset(
+    regex.findall(
+        r"\w+", "be bg kk mk ru sr uk ar fa he ug ur yi bn gu hi kn ml mr ne pa ta te ja km ko lo my th zh am el hy ka"
+    )
 )
 """Languages written in another script, where Latin words are foreign."""
 

@@ -11,7 +11,7 @@ from pipeline.corpus.workspace import Workspace
 from schemas.corpus import RetrievalOptions
 from schemas.errors import RequestError, UserError
 from schemas.retrieval import Preset
-from tasks.answering.presets import RENAMED, PresetError, packaged, preset_named, read_preset
+from tasks.answering.presets import PresetError, packaged, preset_named, read_preset
 from tasks.answering.retrieve import lacking_models, lacking_rows
 
 _YAML = {".yaml", ".yml"}
@@ -52,7 +52,7 @@ def preset_of(options: RetrievalOptions, name: str) -> Preset:
         RequestError: There is none of that name.
         UserError: As for ``presets_of``.
     """
-    return preset_named(name, packaged() if RENAMED.get(name, name) in packaged() else presets_of(options))
+    return preset_named(name, packaged() if name in packaged() else presets_of(options))
 
 
 def default_preset(options: RetrievalOptions) -> Preset:

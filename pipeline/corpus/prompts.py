@@ -15,7 +15,6 @@ from schemas.ids import key
 from schemas.models import Subject
 from schemas.versions import Captions
 from tasks.answering.compose import AnswerPrompt, answer_prompt, answer_prompts, read_answer_prompt
-from tasks.answering.presets import RENAMED
 from tasks.enriching.prompts import (
     PROMPT_VERSION,
     CaptionFrontMatter,
@@ -99,7 +98,6 @@ def find_answer_prompt(name_or_file: str, folder: Path, setting: str) -> AnswerP
     """Return a packaged answer prompt, or one from a file; arguments and errors as for ``find_prompt``."""
     if is_file(name_or_file):
         return _read(folder / name_or_file, setting, answer_prompts(), read_answer_prompt)
-    name_or_file = RENAMED.get(name_or_file, name_or_file)
     if name_or_file not in answer_prompts():
         prompt_names = ", ".join(answer_prompts())
         raise UserError(

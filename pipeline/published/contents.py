@@ -42,7 +42,7 @@ from schemas.reports import (
     TableInfo,
     TableSummary,
 )
-from tasks.answering.retrievers import ContentsRow, contents_of
+from tasks.answering.retrievers import contents_of
 
 if TYPE_CHECKING:
     from pipeline.published.version import OpenVersion
@@ -119,10 +119,7 @@ class Contents:
         rows = {
             row["evidence_id"]: row for row in _read(self._opened, doc_id, _SECTIONED, excluded=Modality.PAGE).to_pylist()
         }
-        entries = contents_of(
-            ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
-            for row in rows.values()
-        )
+        entries = contents_of(rows.values())
         sections = [entry for entry in entries if len(entry.path) > 1]
         listed_sections = []
         for entry in sections[part.items]:

@@ -42,7 +42,7 @@ from tasks.answering.highlight import content_words, highlights, nearest_sentenc
 from tasks.answering.narrow import NOTHING, resolve, with_filters
 from tasks.answering.passages import RowPosition
 from tasks.answering.retrieve import lacking_models, lacking_rows, retrieve
-from tasks.answering.retrievers import POOL, ContentsRow, Search, holding, neighbours, without_pages
+from tasks.answering.retrievers import POOL, Search, holding, neighbours, without_pages
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT, SPACES
 from workers.draw_pages import Drawing
@@ -251,15 +251,11 @@ class OpenVersion:
         """Return the models that one request uses."""
         return QueryModels(self.settings().models, self.embedders, stopped, self.record)
 
-    def _contents(self, doc_ids: Sequence[str]) -> list[ContentsRow]:
+    def _contents(self, doc_ids: Sequence[str]) -> list[dict[str, Any]]:
         """Return the rows of documents for a table of contents, in the order of the documents."""
         columns = ["evidence_id", "doc_id", "title", "section_path", "modality"]
         rows = (row for doc_id in doc_ids for row in self.document_rows.of(doc_id, columns).to_pylist())
-        return [
-            ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
-            for row in rows
-            if row["modality"] != Modality.PAGE
-        ]
+        return [row for row in rows if row["modality"] != Modality.PAGE]
 
     def resolved(self, filters: Filters) -> Filters:
         """Return equivalent filters that every engine understands: without globs, page ranges and phrases."""

@@ -66,6 +66,15 @@ class PassageBlock:
     sentences: tuple[Span, ...] = ()
     number: int | None = None
 
+    @property
+    def introduces(self) -> bool:
+        """Whether it ends with a colon."""
+        return self.text.rstrip().endswith(":")
+
+    def sentence(self, number: int) -> str:
+        """Return the text of a sentence."""
+        return self.text[slice(*self.sentences[number])]
+
 
 @dataclass(frozen=True, slots=True)
 class Passage:
@@ -327,14 +336,13 @@ def kept_blocks(passage: Passage) -> list[int]:
     for run in lists:
         if run.start <= first < run.stop:
             introduction = paragraph_before(blocks, run.start)
-            introduces = introduction is not None and blocks[introduction].text.rstrip().endswith(":")
-            first = introduction if introduction is not None and introduces else run.start
+            first = introduction if introduction is not None and blocks[introduction].introduces else run.start
         if run.start <= last < run.stop:
             last = run.stop - 1
     # A heading at the end is that of a text that isn't shown.
     while last > first and blocks[last].style == "heading":
         last -= 1
-    if blocks[last].text.rstrip().endswith(":"):
+    if blocks[last].introduces:
         introduced = (run.stop for run in [*lists, *_code_runs(blocks)] if run.start == last + 1)
         last = max(introduced, default=last + 1) - 1
     return list(range(first, last + 1))
@@ -357,9 +365,8 @@ def is_table_caption(blocks: Sequence[PassageBlock], block_number: int) -> bool:
 
 def is_label(block: PassageBlock) -> bool:
     """Return whether a paragraph or item is only a label, such as "• fsm_opt" or "For version 2"."""
-    text = block.text.rstrip()
-    is_sentence = _ENDED.search(text) is not None and not text.endswith(":")
-    return block.style in ("prose", "item") and len(text.split()) <= LABEL_WORDS and not is_sentence
+    is_sentence = _ENDED.search(block.text) is not None and not block.introduces
+    return block.style in ("prose", "item") and len(block.text.split()) <= LABEL_WORDS and not is_sentence
 
 
 def paragraph_before(blocks: Sequence[PassageBlock], block_number: int) -> int | None:

@@ -6,6 +6,7 @@ so the time is linear in the reply.
 """
 
 import re
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 
 from schemas.answers import AnswerCounts, FigurePart, Part, PartFinished, TablePart, TextDelta, TextPart
@@ -39,7 +40,6 @@ _INSIDE = "[^<>\\[\\]\uff3b\uff3d\u3010\u3011\u3014\u3015\\n]"
 _DASH = "[-_\u2010-\u2015]"
 _MARK = re.compile(
     rf"(?P<picture>!\[[^<>\[\]\n]{{0,120}}\]\([^<>()\n]{{0,120}}\))"
-    rf"|(?P<nested>{_OPEN}[ \t]{{0,3}}IMG[ \t]{{0,3}}{_DASH}?[ \t]{{0,3}}(?={_OPEN}))"
     rf"|(?P<bracket>{_OPEN}{_INSIDE}{{1,80}}{_CLOSE})"
     rf"|(?P<words>\([ \t]?(?:see[ \t])?passages?[ \t]{{1,3}}P?[ \t]?\d[^()\n]{{0,60}}\))"
     rf"|(?P<broken>{_OPEN}[ \t]{{0,3}}(?:IMG[ \t]?{_DASH}?[ \t]?\w{{0,12}}|P[ \t]?\d{{1,4}}))"
@@ -62,7 +62,6 @@ _UNFINISHED = re.compile(
     rf"|\*)\Z",
     re.IGNORECASE,
 )
-_CLOSES_NESTED = re.compile(rf"\s?{_CLOSE}")
 _ENDS_THINKING = re.compile("</think>", re.IGNORECASE)
 _PASSAGES = re.compile(r"P\s?\d{1,4}(?:[\s,;&+]*(?:and\s|[-–]\s?)?P?\s?\d{1,4})*", re.IGNORECASE)
 _NUMBERS = re.compile(r"\d{1,3}(?:\s?[,;]\s?\d{1,3})*")
@@ -92,7 +91,7 @@ class ReplyReader:
         self._model_input = model_input
         self._writer = _Writer(model_input)
         self._pending = ""
-        self._is_thinking = self._has_begun = self._is_nested = False
+        self._is_thinking = self._has_begun = False
 
     @property
     def parts(self) -> list[Part]:
@@ -102,7 +101,7 @@ class ReplyReader:
     @property
     def counts(self) -> AnswerCounts:
         """What was dropped, repaired or left without a citation."""
-        return with_uncited(self._writer.counts, self.parts)
+        return with_uncited(AnswerCounts(**self._writer.counts), self.parts)
 
     def feed(self, text: str) -> list[Event]:
         """Parse more of the reply, cut anywhere, and return its events."""
@@ -140,22 +139,14 @@ class ReplyReader:
             if mark is None:
                 end = self._end_of_text(text, unfinished, last)
                 self._pending = "" if last else text[end:]
-                yield from self._plain(text[:end])
+                yield from self._writer.write(text[:end])
                 return
             self._pending = text[mark.end() :]
-            yield from self._plain(text[: mark.start()])
+            yield from self._writer.write(text[: mark.start()])
             yield from self._read_mark(mark.lastgroup or "", mark[0])
 
-    def _plain(self, text: str) -> Iterator[Event]:
-        # A nested name, [IMG-[48213]], leaves the outer closing bracket in the text.
-        if self._is_nested and text:
-            text, self._is_nested = _CLOSES_NESTED.sub("", text, count=1) if _CLOSES_NESTED.match(text) else text, False
-        yield from self._writer.write(text)
-
     def _read_mark(self, kind: str, mark_text: str) -> Iterator[Event]:
-        if kind == "nested":
-            self._is_nested = True
-        elif kind == "think":
+        if kind == "think":
             self._is_thinking = not mark_text.startswith("</")
             if not self._is_thinking:  # unannounced reasoning before it
                 self._writer, self._has_begun = _Writer(self._model_input), False
@@ -190,7 +181,7 @@ class ReplyReader:
         name_start = plain(unfinished[0]).lstrip("![<").strip().upper()
         is_figure = "IMG" in name_start or "IMAGE" in name_start or unfinished[0].startswith("![")
         if is_figure or (plain(unfinished[0]).startswith("[") and re.match(r"P(?:\s*\d|\Z)|IM?\Z", name_start)):
-            self._writer.count("unknown_tags" if is_figure or name_start[0] == "I" else "unknown_citations")
+            self._writer.counts["unknown_tags" if is_figure or name_start[0] == "I" else "unknown_citations"] += 1
             return unfinished.start()
         return len(text)
 
@@ -200,7 +191,7 @@ class _Writer:
 
     def __init__(self, model_input: ModelInput) -> None:
         self.parts: list[Part] = []
-        self.counts = AnswerCounts()
+        self.counts = Counter[str]()
         self._model_input = model_input
         self._shown_figures: set[str] = set()
         self._line_start: str | None = ""  # start of a line until its style is known; None within a line
@@ -217,9 +208,6 @@ class _Writer:
     @property
     def is_code(self) -> bool:
         return self._style == "code"
-
-    def count(self, counter: str) -> None:
-        self.counts = self.counts.model_copy(update={counter: getattr(self.counts, counter) + 1})
 
     def write(self, text: str) -> Iterator[Event]:
         for piece in text.splitlines(keepends=True) if "\n" in text else [text]:
@@ -402,7 +390,7 @@ class _Writer:
         for mark in _MARK.finditer(text):
             pieces.append(text[end : mark.start()])
             end = mark.end()
-            if mark.lastgroup in ("nested", "think", "bold"):
+            if mark.lastgroup in ("think", "bold"):
                 continue
             resolved = self._resolve(mark.lastgroup or "", mark[0])
             if isinstance(resolved, str):
@@ -445,7 +433,7 @@ class _Writer:
         # A model that answers in another language may translate the name, as in [BILD-48213]: the digits decide.
         translated = _TRANSLATED.fullmatch(inner)
         if translated is not None and translated[1] in self._model_input.figures:
-            self.count("repaired_tags")
+            self.counts["repaired_tags"] += 1
             return self._figures([translated[1]]), []
         return mark_text
 
@@ -455,7 +443,7 @@ class _Writer:
             if 1 <= number <= len(self._model_input.passages):
                 numbers.append(number)
             else:
-                self.count("unknown_citations")
+                self.counts["unknown_citations"] += 1
         return list(dict.fromkeys(numbers))
 
     def _figures(self, names: Sequence[str]) -> list[FigurePart]:
@@ -464,12 +452,12 @@ class _Writer:
             digits: str | None = name
             if name not in self._model_input.figures:
                 digits = None if name in self._model_input.numbers else meant(name, self._model_input.figures)
-                self.count("unknown_tags" if digits is None else "repaired_tags")
+                self.counts["unknown_tags" if digits is None else "repaired_tags"] += 1
             if digits is None:
                 continue
             part = self._model_input.figures[digits]
             if part.figure_id in self._shown_figures:
-                self.count("repeated_tags")
+                self.counts["repeated_tags"] += 1
             else:
                 self._shown_figures.add(part.figure_id)
                 figures.append(part)

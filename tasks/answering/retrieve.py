@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import RequestError
-from schemas.filters import NO_FILTERS, Filters, Modality
+from schemas.filters import NO_FILTERS, Filters
 from schemas.models import Message
 from schemas.ports import StreamingModel, Vector
 from schemas.retrieval import DocumentStep, Judged, Nearness, Pages, Preset, Reranker, Retriever, Scored, Seen, Steps
@@ -69,7 +69,7 @@ def retrieve(search: Search, query: EmbeddedQuery, plan: Steps, *, k: int, filte
     if plan.documents is not None:
         filters = _in_documents(search, plan.documents, query, filters)
     # Steps that choose among rows need more of them than they return.
-    is_chosen = bool(plan.rerank or plan.select.quota or plan.select.diversity)
+    is_chosen = bool(plan.rerank or plan.select.diversity)
     is_fused = len(plan.retrieve) > 1
     by_ranks = is_fused and not is_chosen and plan.fuse.method == "rrf"
     depth = max(POOL, k) if is_fused or is_chosen else k
@@ -213,12 +213,10 @@ def _concatenate(first: Ranked, second: Ranked) -> Ranked:
 
 def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked, k: int) -> Ranked:
     select = plan.select
-    if not (select.quota or select.diversity or select.floor is not None):
+    if not select.diversity and select.floor is None:
         return ranked[:k]
     with search.trace.step("select") as record:
         ranked = above(ranked, select.floor)
-        if select.quota:
-            ranked = _apply_quota(search, select.quota, ranked)
         if select.diversity:
             pool = ids(ranked[: select.pool])
             # Late-interaction vectors give no similarity of two rows.
@@ -236,18 +234,6 @@ def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked,
             else:
                 record.note = "there are no words to compare rows by, so none is kept back for being like another"
         return record.keep(ranked[:k])
-
-
-def _apply_quota(search: Search, quota: Mapping[Modality, int], ranked: Ranked) -> Ranked:
-    quota_left = dict(quota)
-    rows = search.rows(ids(ranked))
-    within_quota = []
-    for name, score in ranked:
-        modality = Modality(rows[name]["modality"]) if name in rows else None
-        if modality is not None and quota_left.get(modality, 0) > 0:
-            quota_left[modality] -= 1
-            within_quota.append((name, score))
-    return within_quota
 
 
 MOST_CHARS = 1000

@@ -50,28 +50,19 @@ def _no_picture(figure_id: str) -> bytes:
     raise ContractError(f"this search can't read pictures, such as {figure_id}")
 
 
-@dataclass(frozen=True, slots=True)
-class ContentsRow:
-    """The columns of a row that a table of contents needs."""
-
-    evidence_id: str
-    doc_id: str
-    title: str
-    section_path: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class Search:
     """What the steps of one search use: the version's index and rows, the models and the trace.
 
     ``models`` are generative models and scorers by their names in the corpus file, loaded on access; ``contents`` returns the
-    rows of documents, by document and in reading order; ``picture`` returns a figure's encoded image.
+    rows of documents (id, document, title and section path), by document and in reading order; ``picture`` returns a figure's
+    encoded image.
     """
 
     index: ReadableIndex
     trace: Trace = field(default_factory=Trace)
     models: Mapping[str, Any] = field(default_factory=dict)
-    contents: Callable[[Sequence[str]], Iterable[ContentsRow]] = lambda _documents: ()
+    contents: Callable[[Sequence[str]], Iterable[Mapping[str, Any]]] = lambda _documents: ()
     has_pages: bool = False
     picture: Callable[[str], bytes] = _no_picture
 
@@ -271,16 +262,16 @@ def _in_sections(
     return [(row, 1 / rank) for rank, (row, _) in enumerate(scored_rows, 1)][:k]
 
 
-def contents_of(rows: Iterable[ContentsRow]) -> list[SectionEntry]:
+def contents_of(rows: Iterable[Mapping[str, Any]]) -> list[SectionEntry]:
     """Return the contents of documents, numbered from 1, from their rows by document and in reading order."""
     entries: dict[tuple[str, ...], SectionEntry] = {}
     for row in rows:
-        path = (row.doc_id, *row.section_path)
+        path = (row["doc_id"], *row["section_path"])
         # Sections around a row's are entries too, though no row may be directly in them.
         for depth in range(1, len(path) + 1):
-            title = path[depth - 1] if depth > 1 else row.title
+            title = path[depth - 1] if depth > 1 else row["title"]
             entries.setdefault(path[:depth], SectionEntry(len(entries) + 1, path[:depth], title))
-        entries[path].rows.append(row.evidence_id)
+        entries[path].rows.append(row["evidence_id"])
     return list(entries.values())
 
 

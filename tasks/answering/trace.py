@@ -63,6 +63,13 @@ class StepRecord:
     ranked: list[tuple[str, float]] = field(default_factory=list)
     seconds: float = 0.0
 
+    @property
+    def finished(self) -> TraceStep:
+        """The step as a trace shows it."""
+        facts = {name: value for name, value in vars(self).items() if name != "ranked"}
+        rows = [TracedRow(evidence_id=row, score=score) for row, score in self.ranked[:ROWS_SHOWN]]
+        return TraceStep(**facts, candidates=len(self.ranked), rows=rows)
+
     def keep(self, ranked: list[tuple[str, float]]) -> list[tuple[str, float]]:
         """Record and return the resulting ranking."""
         self.ranked = ranked
@@ -83,19 +90,7 @@ class Trace:
     @property
     def steps(self) -> list[TraceStep]:
         """The finished steps."""
-        return [
-            TraceStep(
-                step=record.step,
-                asked=record.asked,
-                candidates=len(record.ranked),
-                rows=[TracedRow(evidence_id=row, score=score) for row, score in record.ranked[:ROWS_SHOWN]],
-                note=record.note,
-                seconds=record.seconds,
-                input_tokens=record.input_tokens,
-                output_tokens=record.output_tokens,
-            )
-            for record in self._records
-        ]
+        return [record.finished for record in self._records]
 
     @contextlib.contextmanager
     def step(self, name: str, query: str = "") -> Iterator[StepRecord]:

@@ -135,8 +135,11 @@ class Unfolded:
 
     def _show_introduction(self, first: int) -> None:
         introduction = paragraph_before(self.passage.blocks, first)
-        if introduction is not None and self.passage.blocks[introduction].text.rstrip().endswith(":"):
-            self._show(introduction, [len(self.passage.blocks[introduction].sentences) - 1])
+        if introduction is not None and self.passage.blocks[introduction].introduces:
+            self._show_last_sentence(introduction)
+
+    def _show_last_sentence(self, block_number: int) -> None:
+        self._show(block_number, [len(self.passage.blocks[block_number].sentences) - 1])
 
     def _show_candidate(self, candidate: Candidate, lists: Sequence[range]) -> None:
         blocks = self.passage.blocks
@@ -170,14 +173,14 @@ class Unfolded:
         self._show(candidate.block, _short_paragraph(block, candidate.sentence))
         previous = paragraph_before(blocks, candidate.block)
         # A paragraph that begins with "It" or "This" is understood only with the sentence before.
-        if candidate.sentence == 0 and previous is not None and _REFERS.match(block.text[slice(*block.sentences[0])]):
-            self._show(previous, [len(blocks[previous].sentences) - 1])
+        if candidate.sentence == 0 and previous is not None and _REFERS.match(block.sentence(0)):
+            self._show_last_sentence(previous)
         for run in lists:
             is_adjacent = candidate.block in (run.start - 1, run.stop) and len(run) > 1
             if is_adjacent and self._words(run) <= PARAGRAPH:
                 self._show_all(run)
         after = candidate.block + 1
-        if block.text.rstrip().endswith(":") and after < len(blocks):
+        if block.introduces and after < len(blocks):
             following = next((run for run in lists if run.start == after), None)
             if following is not None:
                 self._show_list(following, candidate._replace(block=after, sentence=0), most_words=SCREEN)
@@ -215,7 +218,7 @@ class Unfolded:
         block, shown_sentences = blocks[candidate.block], self.sentences.get(candidate.block, set())
         last = len(block.sentences) - 1
         # A last sentence with a colon introduces code, even if an earlier sentence answers.
-        introduces = last in shown_sentences and block.text.rstrip().endswith(":")
+        introduces = last in shown_sentences and block.introduces
         following = candidate.block + 1
         while (not block.sentences or candidate.sentence == last or introduces) and (
             following < len(blocks) and blocks[following].style == "code"
@@ -223,11 +226,11 @@ class Unfolded:
             self._show(following)
             following += 1
         if block.style == "code" and (previous := paragraph_before(blocks, candidate.block)) is not None:
-            self._show(previous, [len(blocks[previous].sentences) - 1])
+            self._show_last_sentence(previous)
         # A paragraph below code is about it if it points there ("the code above"), or begins with a pronoun.
         before = next((n for n in range(candidate.block - 1, -1, -1) if blocks[n].style != "figure"), None)
         if block.style == "prose" and before is not None and blocks[before].style == "code":
-            texts = {number: block.text[slice(*block.sentences[number])] for number in shown_sentences}
+            texts = {number: block.sentence(number) for number in shown_sentences}
             if any(_POINTS_AT_CODE.search(text) or (number == 0 and _REFERS.match(text)) for number, text in texts.items()):
                 self._show(before)
 
@@ -255,7 +258,7 @@ class Unfolded:
         if block_number is None or block_number not in self.sentences:
             return False
         block = self.passage.blocks[block_number]
-        texts = [block.text[slice(*block.sentences[number])] for number in self.sentences[block_number]]
+        texts = map(block.sentence, self.sentences[block_number])
         return block.style == "item" or any(map(_POINTS_AT_PICTURE.search, texts))
 
 
@@ -272,10 +275,6 @@ def _short_paragraph(block: PassageBlock, sentence_number: int) -> list[int]:
     while first > 0 and total + lengths[first - 1] <= PARAGRAPH:
         first -= 1
         total += lengths[first]
-    if (
-        first == sentence_number
-        and sentence_number > 0
-        and _REFERS.match(block.text[slice(*block.sentences[sentence_number])])
-    ):
+    if first == sentence_number > 0 and _REFERS.match(block.sentence(sentence_number)):
         first -= 1
     return list(range(first, last + 1))

@@ -16,9 +16,6 @@ from tasks.enriching.spaces import SPACES
 
 Named = TypeVar("Named", bound=NamedPreset)
 
-RENAMED = {"ilt": "written", "ilt-mmr": "diverse", "omgqa-dense": "dense", "omgqa-sparse": "bm25"}
-"""Presets and prompts of earlier releases, which corpus files and requests may still name, with what they are called now."""
-
 
 class PresetError(ValueError):
     """A file isn't a preset; the message doesn't name the file."""
@@ -59,10 +56,9 @@ def read_named(name: str, contents: Mapping[Any, Any], validate: Callable[[Mappi
 
 def preset_named(name: str, presets: Mapping[str, Named]) -> Named:
     """Return a preset; raises ``RequestError`` if the name is unknown."""
-    preset = presets.get(name) or presets.get(RENAMED.get(name, ""))
-    if preset is None:
+    if name not in presets:
         raise RequestError(f"there is no preset {name!r}; use one of {', '.join(presets)}")
-    return preset
+    return presets[name]
 
 
 def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:

@@ -123,7 +123,6 @@ BEHAVIOURS: list[tuple[str, str, str, dict[str, int]]] = [
     ("leaves out a digit", f"See [IMG-{A[:-1]}] [P1].", "1", {"repaired_tags": 1}),
     ("doubles a digit", f"See [IMG-{A}{A[-1]}] [P1].", "1", {"repaired_tags": 1}),
     ("mistypes two digits", f"See [IMG-{swapped(swapped(A), 4)}] [P1].", "", {"unknown_tags": 1}),
-    ("nests", f"See [IMG-[IMG-{A}]] [P1].", "1", {}),
     ("translates", f"Siehe [BILD-{A}] und [图 {B}] [P1].", "12", {"repaired_tags": 2}),
     ("writes small letters and spaces", f"See [ img - {A} ] [p1].", "1", {}),
     ("uses wide brackets", f"See \uff3bIMG-{A}\uff3d \u3010P1\u3011.", "1", {}),

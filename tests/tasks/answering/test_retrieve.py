@@ -219,13 +219,6 @@ def test_a_floor_leaves_out_what_is_below(index: MemoryIndex) -> None:
     assert search(index, "", steps(retrieve=[{**DENSE, "floor": 2.0}]), 60) == []
 
 
-def test_a_quota_bounds_each_modality(index: MemoryIndex) -> None:
-    found = search(index, "", steps(retrieve=[DENSE], select={"quota": {"text": 2, "figure": 1}}), 10)
-    kinds = [str(ROWS[place]["modality"]) for name, _ in found for place in places([(name, 0.0)])]
-    assert sorted(kinds) == ["figure", "text", "text"]
-    assert ids(found) == [name for name in ids(search(index, "", "dense", 60)) if name in ids(found)], "in their order"
-
-
 def test_documents_that_rank_best_are_looked_at(index: MemoryIndex) -> None:
     plan = steps(documents={"by": BM25, "k": 1}, retrieve=[DENSE])
     found = search(index, "firmware", plan, 60)

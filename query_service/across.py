@@ -71,7 +71,7 @@ async def search_corpora(request: Request, body: SearchCorporaRequest) -> Respon
     max_k = check_k(request, body.k)
     k = body.k or min(DEFAULT_K, max_k or DEFAULT_K)
     query = replace(body.as_query(), k=min(body.offset + k + 1, MOST_HITS), offset=0)
-    describe(request, question=query.text, preset=query.preset, k=k)
+    describe(request, question=query.query, preset=query.preset, k=k)
 
     async def search(corpus: PublishedCorpus) -> SearchResult:
         applicable, ignored = await run_in_threadpool(corpus.applicable, query)

@@ -217,7 +217,8 @@ class SearchRequest(_Body):
 
     def as_query(self) -> Query:
         """Return the request as the corpus takes it."""
-        return Query(**{**dict(self), "steps": self.steps.given})
+        fields = {name: value for name, value in self if name in Query.__dataclass_fields__}
+        return Query(**{**fields, "steps": self.steps.given})
 
 
 MOST_TURNS = 10
@@ -258,7 +259,7 @@ class AnswerRequest(_Body):
 
     def as_query(self) -> AnswerQuery:
         """Return the request as the corpus takes it."""
-        fields = {name: value for name, value in self if name != "stream"}
+        fields = {name: value for name, value in self if name in AnswerQuery.__dataclass_fields__}
         settings = self.settings.model_dump(exclude_unset=True)
         return AnswerQuery(**{**fields, "settings": settings, "steps": self.steps.given})
 

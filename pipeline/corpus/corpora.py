@@ -279,7 +279,7 @@ def _mistake_in_words(mistake: Any) -> str:
             return f"{key}: {mistake['msg'].removeprefix('Value error, ')}{quoted}"
 
 
-_MOVED = {
+_MOVED: dict[tuple[str, ...], str] = {
     ("ranking",): "it as steps of a preset of your own, in a folder that retrieval.presets names",
     ("index", "chunk_tokens"): "'chunks: {tokens: …}'",
     **dict.fromkeys([("captions", "models"), ("retrieval", "models")], "'models: {NAME: {kind: …, model: …}}'"),

@@ -15,7 +15,6 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.differences import Difference
 from pipeline.records.manifests import check_index_files
 from schemas.base import batched
-from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters
@@ -23,6 +22,7 @@ from schemas.gates import EXAMPLES, GateResult
 from schemas.ids import sha256
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore, SearchIndex, Vector
+from schemas.retrieval import LEXICAL_FIELDS
 from schemas.stages import Report, silent
 from schemas.versions import Manifest, VectorSpace
 from tasks.enriching.spaces import SPACES, EmbeddingInput, RowText, Space, searched_text

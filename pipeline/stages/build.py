@@ -20,7 +20,6 @@ from pipeline.records.manifests import (
 from pipeline.records.notes import DERIVATIONS, SINCE_FILL, StageNote, counts_of, read_notes, read_plan_summary, write_note
 from pipeline.records.retention import spare_version
 from schemas.errors import InsetError, TransientError
-from schemas.retrieval import LEXICAL_FIELDS
 from schemas.stages import Report, Stage, silent
 from schemas.versions import Counts
 

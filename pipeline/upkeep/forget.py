@@ -68,7 +68,6 @@ from schemas.ids import document_file, key, sha256, version_file
 from schemas.parquet import Rows
 from schemas.ports import ObjectStore
 from schemas.reports import ForgetResult, PruneResult
-from schemas.retrieval import LEXICAL_FIELDS
 from schemas.rights import Rights
 from schemas.stages import Report, Stage, silent
 from schemas.versions import UNDONE, AuditEvent, Lease, LedgerRow, Manifest

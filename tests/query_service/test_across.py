@@ -50,7 +50,7 @@ class Scored(FakeCorpus):
         return replace(query, filters=query.filters.model_copy(update={"where": {}})), self.ignored
 
     def answer_events(self, query: AnswerQuery, stopped: Callable[[], bool] = lambda: False) -> Iterator[AnswerEvent]:
-        if query.text == "busy":
+        if query.question == "busy":
             raise TransientError("the index does not answer")
         *_, last = super().answer_events(query, stopped)
         assert isinstance(last, AnswerFinished)

@@ -23,7 +23,6 @@ from schemas.filters import Filters
 from schemas.gates import GateResult
 from schemas.ids import version_file
 from schemas.ports import SearchIndex
-from schemas.retrieval import LEXICAL_FIELDS
 from schemas.stages import Stage
 from tasks.enriching.spaces import TEXT
 from tests.contract.test_search_index import ROWS, SUBJECTS, VECTORS, assert_alike, fill

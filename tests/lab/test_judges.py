@@ -131,7 +131,7 @@ def test_grades_of_an_admitted_judge_are_scores(folder: Path, model: EndpointSer
     assert "answer correctness admitted 1.00 12 pairs" in page(folder)
     prompts = [call.prompt for call in model.calls if call.json["model"] == "careful" and not is_known(call.prompt)]
     assert any(
-        "Reference answer: 21 bar." in prompt and "Given answer: It takes 21 bar. [P1]" in prompt for prompt in prompts
+        "Reference answer: 21 bar." in prompt and "Given answer: It takes 21 bar [P1]." in prompt for prompt in prompts
     )
 
 

@@ -166,8 +166,8 @@ def access(
         for row in report.sources
     ]
     print_table("", ["source", "read by", "why", "after --apply"], rows)
-    shown = len({row.doc_id for row in report.sources})
-    say(f"{shown} of {report.documents} documents; applied by {report.by} at {report.at:%Y-%m-%d %H:%M} UTC")
+    visible_count = len({row.doc_id for row in report.sources})
+    say(f"{visible_count} of {report.documents} documents; applied by {report.by} at {report.at:%Y-%m-%d %H:%M} UTC")
 
 
 def _in_words(principals: Sequence[str]) -> str:

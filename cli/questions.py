@@ -226,9 +226,9 @@ def _show_trace(steps: "Sequence[TraceStep]") -> None:
     if steps:
         rows = []
         for step in steps:
-            asked = " ".join(step.asked.split())
-            asked = asked if len(asked) <= 60 else f"{asked[:59]}…"
-            rows.append((step.step, f"{step.seconds * 1000:.1f}", step.candidates, asked, step.note))
+            question = " ".join(step.asked.split())
+            question = question if len(question) <= 60 else f"{question[:59]}…"
+            rows.append((step.step, f"{step.seconds * 1000:.1f}", step.candidates, question, step.note))
         print_table("steps", ("step", "ms", "rows", "asked", "note"), rows)
 
 

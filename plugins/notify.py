@@ -71,10 +71,10 @@ def tell(notifiers: Notifiers, context: Any, corpus: str, event: str, message: s
         try:
             # Rendering its templates changes a notifier, so that each is called once.
             notifier = resolve_name(name)(**arguments)
-            known = {**context, "corpus": corpus, "event": event, "message": message, "exception": message, **more}
+            fields = {**context, "corpus": corpus, "event": event, "message": message, "exception": message, **more}
             # Calling a notifier would hide that it failed.
-            notifier.render_template_fields(known)
-            notifier.notify(known)
+            notifier.render_template_fields(fields)
+            notifier.notify(fields)
             is_told = True
         except Exception as error:  # noqa: BLE001  must not hide the others
             _logger.warning("%s failed: %s", name, error)

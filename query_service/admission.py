@@ -200,9 +200,9 @@ class Admission:
         """
         # Set however the wait ends, so that the thread stops at its next step.
         stopped = threading.Event()
-        work = asyncio.ensure_future(self.run(request, cost, partial(call, stopped.is_set)))
+        reply_task = asyncio.ensure_future(self.run(request, cost, partial(call, stopped.is_set)))
         try:
-            return await unless_disconnected(request, work, self.deadline_s * deadlines)
+            return await unless_disconnected(request, reply_task, self.deadline_s * deadlines)
         finally:
             stopped.set()
 
@@ -212,7 +212,7 @@ class Admission:
         self._threads = ThreadPoolExecutor(sum(AT_ONCE.values()), "request")
 
 
-async def unless_disconnected(request: Request, work: asyncio.Future[Reply], deadline_s: float) -> Reply:
+async def unless_disconnected(request: Request, reply_task: asyncio.Future[Reply], deadline_s: float) -> Reply:
     """Return the result of work, and cancel it if that takes too long or nobody waits any more.
 
     Raises:
@@ -222,16 +222,16 @@ async def unless_disconnected(request: Request, work: asyncio.Future[Reply], dea
     disconnect_task = asyncio.ensure_future(disconnected(request))
     try:
         async with asyncio.timeout(deadline_s):
-            first: set[asyncio.Future[Any]] = {work, disconnect_task}
+            first: set[asyncio.Future[Any]] = {reply_task, disconnect_task}
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
+        if not reply_task.done():
             raise ClientGoneError
-        return work.result()
+        return reply_task.result()
     except TimeoutError:
         raise late(deadline_s) from None
     finally:
         disconnect_task.cancel()
-        work.cancel()
+        reply_task.cancel()
 
 
 def late(deadline_s: float) -> TransientError:

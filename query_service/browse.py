@@ -148,8 +148,8 @@ def _digest(request: Request) -> str:
     parameters = [
         parameter for parameter in request.query_params.multi_items() if parameter[0] not in ("cursor", "limit", "version")
     ]
-    asked = [request.url.path, sorted(parameters), principals_digest(caller_of(request.scope).principals)]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+    identity = [request.url.path, sorted(parameters), principals_digest(caller_of(request.scope).principals)]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
 def _parse(cursor: str, digest: str) -> tuple[str, int]:

@@ -45,9 +45,9 @@ ENDPOINT = "endpoint"
 """The query setting of such a model: its server, as JSON. Rows and queries are embedded there; no vector depends on it."""
 
 
-def settings(**given: str | float | None) -> Settings:
+def settings(**options: str | float | None) -> Settings:
     """Return the settings that are given, sorted by name."""
-    return tuple(sorted((name, value) for name, value in given.items() if value is not None))
+    return tuple(sorted((name, value) for name, value in options.items() if value is not None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,9 +97,9 @@ class Rights:
         ids = np.array(doc_ids, np.bytes_)
         if not len(self._ids):
             return np.zeros(len(ids), np.bool_)
-        places = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        positions = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
         mine = np.array([not names.isdisjoint(principals | {EVERYONE}) for names in self._classes], np.bool_)
-        return np.asarray((self._ids[places] == ids) & mine[self._class_of[places]], np.bool_)
+        return np.asarray((self._ids[positions] == ids) & mine[self._class_of[positions]], np.bool_)
 
     def readable(self, principals: Principals) -> list[str]:
         """Return the documents that a reader may see."""

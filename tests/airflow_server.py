@@ -55,8 +55,8 @@ class Airflow:
 
     def answers(self) -> bool:
         """Return whether the API server does; every part must live."""
-        ended = [part for part, process in self.processes.items() if process.poll() is not None]
-        assert not ended, f"{ended} ended: {self.log()[-5000:]}"
+        stopped = [part for part, process in self.processes.items() if process.poll() is not None]
+        assert not stopped, f"{stopped} ended: {self.log()[-5000:]}"
         try:
             fetch(f"{self.address}/api/v2/version")
         except (OSError, ValueError):
@@ -127,23 +127,23 @@ def running(
     Users are ada, who may do everything, and vera, who only reads. ``parts`` are among ``EVERY_PART``; ``environment`` is added
     to that of every part.
     """
-    with contextlib.ExitStack() as held:
-        database = held.enter_context(Postgres()) if Postgres.installed() else None
+    with contextlib.ExitStack() as stack:
+        database = stack.enter_context(Postgres()) if Postgres.installed() else None
         airflow = _migrated(folder, prefix, database, environment or {})
-        held.callback(_end, airflow.processes)
+        stack.callback(_end, airflow.processes)
         for part in ("api-server", *parts):
             airflow.start(part)
         wait_for(airflow.answers)
         yield airflow
 
 
-def _migrated(folder: Path, prefix: str, database: Postgres | None, more: Mapping[str, str]) -> Airflow:
+def _migrated(folder: Path, prefix: str, database: Postgres | None, extra: Mapping[str, str]) -> Airflow:
     port = free_port()
     address = f"http://127.0.0.1:{port}{prefix}"
     driver = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": database.url} if database else {}
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "INSET"))}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "INSET"))}
     environment = (
-        kept
+        inherited
         | driver
         | {
             "AIRFLOW_HOME": str(folder),
@@ -163,13 +163,13 @@ def _migrated(folder: Path, prefix: str, database: Postgres | None, more: Mappin
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",  # seconds between two tasks of a run, by default one
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "INSET_CORPORA": str(folder / "corpora"),
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), kept.get("PYTHONPATH")])),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), inherited.get("PYTHONPATH")])),
         }
-        | dict(more)
+        | dict(extra)
     )
     for arguments in (["db", "migrate"], ["dags", "reserialize"]):
-        done = subprocess.run([_COMMAND, *arguments], env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        process = subprocess.run([_COMMAND, *arguments], env=environment, capture_output=True, text=True, check=False)
+        assert process.returncode == 0, process.stdout + process.stderr
     return Airflow(address, folder, environment, database)
 
 

@@ -45,7 +45,7 @@ class Browser:
         self.complaints: list[str] = []
 
     def __enter__(self) -> Self:
-        (target,) = (one for one in self("Target.getTargets")["targetInfos"] if one["type"] == "page")
+        (target,) = (info for info in self("Target.getTargets")["targetInfos"] if info["type"] == "page")
         self._session = self("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self(f"{domain}.enable")
@@ -94,9 +94,9 @@ class Browser:
 
     def run(self, script: str) -> Any:
         """Return the value of an expression in the page; a promise is awaited."""
-        made = self("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in made, made["exceptionDetails"]
-        return made["result"].get("value")
+        reply = self("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in reply, reply["exceptionDetails"]
+        return reply["result"].get("value")
 
     def until(self, script: str) -> Any:
         """Return the value of an expression as soon as it is true, True for an element; while it throws, it isn't."""
@@ -130,9 +130,9 @@ class Browser:
 
     def click(self, selector: str) -> None:
         """Click on the first element that a CSS selector finds, as soon as there is one."""
-        found = f"document.querySelector({json.dumps(selector)})"
-        self.until(found)
-        self.run(f"void {found}.click()")
+        element = f"document.querySelector({json.dumps(selector)})"
+        self.until(element)
+        self.run(f"void {element}.click()")
 
     def press(self, key: str, *, text: str = "") -> None:
         """Press and release a key."""

@@ -111,8 +111,8 @@ def causal_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def one_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("browser")) as made:
-        yield made
+    with Browser(tmp_path_factory.mktemp("browser")) as shared_browser:
+        yield shared_browser
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def browser(one_browser: Browser) -> Iterator[Browser]:
     """A browser of which no script may fail and no policy be violated; what the service refuses isn't a complaint."""
     one_browser.complaints.clear()
     yield one_browser
-    assert [each for each in one_browser.complaints if not each.startswith("Failed to load resource")] == []
+    assert [complaint for complaint in one_browser.complaints if not complaint.startswith("Failed to load resource")] == []
 
 
 @pytest.fixture(scope="session")
@@ -166,8 +166,8 @@ def airflow_env(tmp_path: Path) -> dict[str, str]:
     """The environment of an Airflow of its own: SQLite under ``tmp_path``, this checkout's DAG file and corpora."""
     root = Path(__file__).parent.parent
     home = tmp_path / "airflow"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "INSET"))}
-    return kept | {
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "INSET"))}
+    return environment | {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(root / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",

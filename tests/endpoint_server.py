@@ -146,7 +146,7 @@ def hang(after: int = 0) -> Reaction:
 def by_content(call: Call) -> str:
     """Return words that depend on the picture, or else on the prompt, alone."""
     digest = hashlib.sha256(call.picture if call.picture is not None else call.prompt.encode()).hexdigest()
-    return f"It shows {' '.join(digest[place : place + 4] for place in range(0, 24, 4))}."
+    return f"It shows {' '.join(digest[start : start + 4] for start in range(0, 24, 4))}."
 
 
 def by_words(text: str) -> list[float]:
@@ -159,7 +159,7 @@ def by_words(text: str) -> list[float]:
 
 def embeddings(vectors: Iterable[Iterable[float]], *, model: str) -> Reaction:
     """Return one embedding a text, last one first, as the protocol allows."""
-    data = [{"object": "embedding", "index": place, "embedding": [*vector]} for place, vector in enumerate(vectors)]
+    data = [{"object": "embedding", "index": index, "embedding": [*vector]} for index, vector in enumerate(vectors)]
     usage = {"prompt_tokens": 10 * len(data), "total_tokens": 10 * len(data)}
     return whole({"object": "list", "model": model, "data": data[::-1], "usage": usage})
 
@@ -287,8 +287,8 @@ class EndpointServer:
         request.send_header("Content-Type", "text/event-stream")
         request.send_header("Transfer-Encoding", "chunked")
         request.end_headers()
-        whole = json.loads(reaction.body)
-        (choice,) = whole["choices"]
+        completion = json.loads(reaction.body)
+        (choice,) = completion["choices"]
 
         def send(data: str) -> None:
             event = f"data: {data}\n\n".encode()
@@ -296,7 +296,7 @@ class EndpointServer:
 
         def chunk(delta: dict[str, Any], finish_reason: str | None = None) -> None:
             choices = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
-            send(json.dumps({**whole, "object": "chat.completion.chunk", "choices": choices, "usage": None}))
+            send(json.dumps({**completion, "object": "chat.completion.chunk", "choices": choices, "usage": None}))
 
         for number, piece in enumerate(reaction.pieces):
             if number == reaction.after and (reaction.is_cut or reaction.hangs):
@@ -308,7 +308,7 @@ class EndpointServer:
         refusal = choice["message"]["refusal"]
         chunk({"refusal": refusal} if refusal else {}, choice["finish_reason"])
         if (call.json.get("stream_options") or {}).get("include_usage"):
-            send(json.dumps({**whole, "object": "chat.completion.chunk", "choices": []}))
+            send(json.dumps({**completion, "object": "chat.completion.chunk", "choices": []}))
         send("[DONE]")
         request.wfile.write(b"0\r\n\r\n")
 
@@ -330,9 +330,9 @@ class EndpointServer:
 
 def _body(completion: dict[str, Any], call: Call) -> bytes:
     """Return a completion with what every one has: the model asked for, and tokens, words here and 100 for a picture."""
-    written = sum(len((choice["message"]["content"] or "").split()) for choice in completion["choices"])
+    output_tokens = sum(len((choice["message"]["content"] or "").split()) for choice in completion["choices"])
     read = len(call.prompt.split()) + 100 * (call.picture is not None)
-    usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    usage = {"prompt_tokens": read, "completion_tokens": output_tokens, "total_tokens": read + output_tokens}
     model = completion["model"] or call.json["model"]
     return json.dumps(
         {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, **completion, "model": model, "usage": usage}

@@ -65,11 +65,16 @@ class MemoryIndex:
         """Keep the rows of another that is made alike, but for some documents'."""
         if not isinstance(earlier, MemoryIndex) or schema != earlier._created() or list(fields) != list(earlier._words):
             return False
-        rows, others, earlier_words, earlier_vectors = earlier._rows, earlier._others, earlier._words, earlier._vectors
+        rows, other_columns, earlier_words, earlier_vectors = (
+            earlier._rows,
+            earlier._others,
+            earlier._words,
+            earlier._vectors,
+        )
         self.drop()  # which may be the earlier one
         self._schema, left_out = schema, set(without)
         self._rows = {name: row for name, row in rows.items() if row["doc_id"] not in left_out}
-        self._others = {name: others[name] for name in self._rows}
+        self._others = {name: other_columns[name] for name in self._rows}
         self._words = {field: {name: words[name] for name in self._rows} for field, words in earlier_words.items()}
         self._vectors = {
             space: {name: vector for name, vector in vectors.items() if name in self._rows}
@@ -80,20 +85,20 @@ class MemoryIndex:
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Keep rows, and return how many."""
         self._created()
-        written = 0
+        row_count = 0
         for batch in batches:
             added = added_columns(batch, [*self._words])
-            for place, row in enumerate(batch.to_pylist()):
+            for index, row in enumerate(batch.to_pylist()):
                 name = str(row["evidence_id"])
                 self._rows[name] = {column: row.get(column) for column in EVIDENCE.names}
                 self._others[name] = {column: value for column, value in row.items() if column not in EVIDENCE.names}
                 for field, words in self._words.items():
-                    words[name] = Counter(added[terms_column(field)][place].split())
+                    words[name] = Counter(added[terms_column(field)][index].split())
                 for space, vectors in self._vectors.items():
                     if (vector := row[f"vector_{space}"]) is not None:
                         vectors[name] = np.asarray(vector, np.float32)
-            written += batch.num_rows
-        return written
+            row_count += batch.num_rows
+        return row_count
 
     def finish(self) -> None:
         """Count in how many rows each word stands."""
@@ -126,19 +131,21 @@ class MemoryIndex:
         self._created()
         if absent := set(weights) - set(self._words):
             raise ContractError(f"there is no lexical index of {', '.join(sorted(absent))}")
-        asked = query_terms(query, () if every else self._languages)
+        query_words = query_terms(query, () if every else self._languages)
 
         def score(name: str) -> float | None:
-            found = [
+            contributions = [
                 weight * self._rarity[field][word] * words[word] * (K1 + 1) / (words[word] + K1 * (1 - B + B * length))
                 for field, weight in weights.items()
                 for words in (self._words[field][name],)
                 for length in (words.total() / self._mean_length[field],)
-                for word in asked
+                for word in query_words
                 if words[word]
             ]
-            lacks = every and not any(words[name].keys() >= set(asked) for words in map(self._words.__getitem__, weights))
-            return math.fsum(found) if found and not lacks else None
+            misses_word = every and not any(
+                words[name].keys() >= set(query_words) for words in map(self._words.__getitem__, weights)
+            )
+            return math.fsum(contributions) if contributions and not misses_word else None
 
         return self._top(score, k, filters)
 
@@ -166,8 +173,8 @@ class MemoryIndex:
     def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
         """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""
         self._created()
-        kept = self._vectors[space]
-        return {evidence_id: kept[evidence_id] for evidence_id in evidence_ids if evidence_id in kept}
+        vectors_by_id = self._vectors[space]
+        return {evidence_id: vectors_by_id[evidence_id] for evidence_id in evidence_ids if evidence_id in vectors_by_id}
 
     def _created(self) -> pa.Schema:
         if self._schema is None:
@@ -178,12 +185,12 @@ class MemoryIndex:
         schema = self._created()
         if dimension_of(schema, space) != query.shape[-1] or is_late(schema, space) != many:
             raise ContractError(f"there are no vectors '{space}' of length {query.shape[-1]}")
-        asked = _unit(query)
+        query_vectors = _unit(query)
 
         def score(name: str) -> float | None:
             if name not in self._vectors[space]:
                 return None
-            cosines = asked @ _unit(np.atleast_2d(self._vectors[space][name])).T
+            cosines = query_vectors @ _unit(np.atleast_2d(self._vectors[space][name])).T
             return float(np.clip(cosines, -1, 1).max(axis=1).sum())
 
         return score
@@ -191,9 +198,9 @@ class MemoryIndex:
     def _top(self, score: Callable[[str], float | None], k: int, filters: Filters) -> Ranked:
         check_filters(filters, lambda: [*self._created().names, *(column.name for column in index_rows.FILTERED)])
         scored = (
-            (name, found)
+            (name, row_score)
             for name, row in self._rows.items()
-            if _allows(filters, row | self._others[name]) and (found := score(name)) is not None
+            if _allows(filters, row | self._others[name]) and (row_score := score(name)) is not None
         )
         return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[: max(k, 0)]
 
@@ -206,12 +213,12 @@ def _unit(vectors: Vector) -> NDArray[np.float64]:
 def _allows(filters: Filters, row: Mapping[str, object]) -> bool:
     columns = {**row, **filtered(row)}
     return all(
-        _may_be_seen(wanted, columns)
+        _may_be_seen(value, columns)
         if condition.holds == "allows"
-        else (not columns[condition.column] or columns["doc_id"] in wanted)
+        else (not columns[condition.column] or columns["doc_id"] in value)
         if condition.holds == "valid"
-        else _holds(condition.holds, wanted, columns[condition.column])
-        for condition, wanted in filters.conditions()
+        else _holds(condition.holds, value, columns[condition.column])
+        for condition, value in filters.conditions()
     )
 
 
@@ -222,14 +229,14 @@ def _may_be_seen(allowed: Allowed, columns: Mapping[str, Any]) -> bool:
     return not set(allowed.principals).isdisjoint(columns["access"] or ())
 
 
-def _holds(how: str, wanted: Any, has: Any) -> bool:
+def _holds(how: str, value: Any, has: Any) -> bool:
     match how:
         case "shares":
-            return not set(wanted).isdisjoint(has or ())
+            return not set(value).isdisjoint(has or ())
         case "any":
-            return has in wanted
+            return has in value
         case "is":
-            return bool(has == wanted)
+            return bool(has == value)
         case _:
             compare = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}[how]
-            return has is not None and bool(compare(has, wanted))
+            return has is not None and bool(compare(has, value))

@@ -17,17 +17,19 @@ PAPERS = presets_of(packaged_experiments()["presets"])
 def write_paper_presets(folder: Path) -> tuple[Path, Path]:
     """Write the retrieval and the answer presets of all packaged experiments; return the two folders."""
     retrieval, answers = folder / "paper-searches", folder / "paper-answers"
-    for made in (retrieval, answers):
-        made.mkdir()
+    for presets_folder in (retrieval, answers):
+        presets_folder.mkdir()
     for experiment in packaged_experiments().values():
         for name, preset in experiment.retrieval_presets.items():
             (retrieval / f"{name}.yaml").write_text(json.dumps(preset))
         for name, preset in experiment.answer_presets.items():
             prompt = Path(str(files("lab.papers").joinpath("prompts", f"{preset['prompt']}.md")))
-            own = {
+            settings = {
                 key: value
                 for key, value in preset.items()
                 if key not in ("captioner", "own_descriptions", "caption_prompts")
             }
-            (answers / f"{name}.yaml").write_text(json.dumps(own | ({"prompt": str(prompt)} if prompt.exists() else {})))
+            (answers / f"{name}.yaml").write_text(
+                json.dumps(settings | ({"prompt": str(prompt)} if prompt.exists() else {}))
+            )
     return retrieval, answers

@@ -37,11 +37,11 @@ class Near:
         if not isinstance(pinned, list) or len(pinned) != len(self.rows):
             return False
         for line, (name, numbers) in zip(pinned, self.rows, strict=True):
-            known, _, written = line.rpartition(":")
-            before = [float(number) for number in written.split()]
-            if known != name or len(before) != len(numbers):
+            pinned_name, _, values = line.rpartition(":")
+            before = [float(number) for number in values.split()]
+            if pinned_name != name or len(before) != len(numbers):
                 return False
-            if any(abs(one - other) > self.tolerance for one, other in zip(before, numbers, strict=True)):
+            if any(abs(expected - actual) > self.tolerance for expected, actual in zip(before, numbers, strict=True)):
                 return False
         return True
 
@@ -70,7 +70,7 @@ def _plain(value: Any) -> Any:
         held_by_name = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         if held_by_name.get("pdf", "") is None:  # of a PDF nothing is converted, and its outputs are as before
             del held_by_name["pdf"]
-        return {name: _plain(held) for name, held in held_by_name.items()}
+        return {name: _plain(item) for name, item in held_by_name.items()}
     if isinstance(value, pa.Table):
         return [str(value.schema), _plain(value.to_pylist())]
     match value:
@@ -81,11 +81,11 @@ def _plain(value: Any) -> Any:
         case enum.Enum():
             return str(value.value)
         case Mapping():
-            return {str(name): _plain(held) for name, held in value.items()}
+            return {str(name): _plain(item) for name, item in value.items()}
         case set() | frozenset():
             return sorted(map(_plain, value))
         case tuple() | list():
-            return [_plain(held) for held in value]
+            return [_plain(item) for item in value]
         case _:
             return value
 
@@ -101,10 +101,10 @@ def fault(pinned: Mapping[str, Any] | None, step: Step, outputs: Outputs) -> str
     if pinned["version"] != step.version:
         return f"{step.constant} ({step.file}) is {step.version}, pinned is {pinned['version']}; run: make pin"
     if changed := _changed(pinned, outputs):
-        named = ", ".join(changed)
-        return f"the output of `{step.name}` changed (of {named}): raise {step.constant} ({step.file}) and run: make pin"
-    if {name: given for name, (given, _) in pinned["outputs"].items()} != {
-        name: given for name, (given, _) in outputs.items()
+        names = ", ".join(changed)
+        return f"the output of `{step.name}` changed (of {names}): raise {step.constant} ({step.file}) and run: make pin"
+    if {name: input_digest for name, (input_digest, _) in pinned["outputs"].items()} != {
+        name: input_digest for name, (input_digest, _) in outputs.items()
     }:
         return f"`{step.name}` is given something else than what is pinned; run: make pin"
     return None
@@ -114,13 +114,13 @@ def _changed(pinned: Mapping[str, Any], outputs: Outputs) -> list[str]:
     before = pinned["outputs"]
     return [
         name
-        for name, (given, made) in outputs.items()
-        if name in before and before[name][0] == given and not _is_as(made, before[name][1])
+        for name, (input_digest, output) in outputs.items()
+        if name in before and before[name][0] == input_digest and not _is_as(output, before[name][1])
     ]
 
 
-def _is_as(made: str | Near, pinned: object) -> bool:
-    return made.is_as(pinned) if isinstance(made, Near) else made == pinned
+def _is_as(output: str | Near, pinned: object) -> bool:
+    return output.is_as(pinned) if isinstance(output, Near) else output == pinned
 
 
 def renewed(pinned: Mapping[str, Any] | None, step: Step, outputs: Outputs) -> dict[str, Any]:
@@ -131,15 +131,18 @@ def renewed(pinned: Mapping[str, Any] | None, step: Step, outputs: Outputs) -> d
     """
     if pinned is not None and pinned["version"] == step.version and _changed(pinned, outputs):
         raise ValueError(fault(pinned, step, outputs))
-    known = {} if pinned is None else pinned["outputs"]
+    pinned_outputs = {} if pinned is None else pinned["outputs"]
     # What is near enough stays as it was pinned first: from pin to pin it would drift away.
-    written = {
-        name: known[name][1]
-        if name in known and _is_as(made, known[name][1])
-        else (made.pinned() if isinstance(made, Near) else made)
-        for name, (_, made) in outputs.items()
+    new_outputs = {
+        name: pinned_outputs[name][1]
+        if name in pinned_outputs and _is_as(output, pinned_outputs[name][1])
+        else (output.pinned() if isinstance(output, Near) else output)
+        for name, (_, output) in outputs.items()
     }
-    return {"version": step.version, "outputs": {name: [given, written[name]] for name, (given, _) in outputs.items()}}
+    return {
+        "version": step.version,
+        "outputs": {name: [input_digest, new_outputs[name]] for name, (input_digest, _) in outputs.items()},
+    }
 
 
 def check_pins(file: Path, step: Step, outputs: Outputs, *, update: bool) -> None:

@@ -175,25 +175,25 @@ def missing() -> list[str]:
 @contextlib.contextmanager
 def running(folder: Path) -> Iterator[Platform]:
     """Run all but Airflow and the query services, which a platform starts once there are corpora."""
-    with contextlib.ExitStack() as held:
-        s3 = held.enter_context(s3_server.running())
+    with contextlib.ExitStack() as stack:
+        s3 = stack.enter_context(s3_server.running())
         environment = {
             "AWS_ACCESS_KEY_ID": "platform",
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_ENDPOINT_URL": s3,
             "AWS_SECRET_ACCESS_KEY": "platform",
-            "INSET_REDIS": held.enter_context(redis_server.running(folder)),
+            "INSET_REDIS": stack.enter_context(redis_server.running(folder)),
         }
-        here = {name: os.environ.get(name) for name in environment}
+        saved_environment = {name: os.environ.get(name) for name in environment}
         os.environ.update(environment)
-        held.callback(_restore, here)
+        stack.callback(_restore, saved_environment)
         s3_client().create_bucket(Bucket=BUCKET)
-        ray = held.enter_context(ray_cluster.running(1, 1, 1, environment=environment))
+        ray = stack.enter_context(ray_cluster.running(1, 1, 1, environment=environment))
         settings = f"store: s3://{BUCKET}/stores\nray: {{jobs: '{ray.jobs}'}}\n"
         if shutil.which("weaviate") or os.environ.get("WEAVIATE_URL"):
-            server = held.enter_context(weaviate_server.running(folder))
+            server = stack.enter_context(weaviate_server.running(folder))
             settings += f"index: {{engine: weaviate, url: '{server.url}', grpc_port: {server.grpc_port}}}\n"
-        yield Platform(folder, environment, ray, settings, held)
+        yield Platform(folder, environment, ray, settings, stack)
 
 
 def main() -> int:
@@ -219,8 +219,8 @@ def _serve_examples(platform: Platform) -> None:
     examples = ROOT / "examples" / "manuals"
     corpus = platform.folder / "corpora" / "manuals.yaml"
     corpus.parent.mkdir()
-    own = f"source: {examples / 'pdfs'}\nquestions: {examples / 'questions.jsonl'}\nschedule: '@once'\n"
-    corpus.write_text(f"name: manuals\n{own}{platform.settings}")
+    corpus_settings = f"source: {examples / 'pdfs'}\nquestions: {examples / 'questions.jsonl'}\nschedule: '@once'\n"
+    corpus.write_text(f"name: manuals\n{corpus_settings}{platform.settings}")
     say("starting Airflow and its workers")
     platform.start_airflow()
     airflow = platform.airflow
@@ -248,8 +248,8 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _restore(kept: Mapping[str, str | None]) -> None:
-    for name, value in kept.items():
+def _restore(saved_environment: Mapping[str, str | None]) -> None:
+    for name, value in saved_environment.items():
         if value is None:
             del os.environ[name]
         else:

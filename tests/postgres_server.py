@@ -55,7 +55,7 @@ class Postgres:
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._bin / program), *arguments, "--pgdata", str(self._folder / "data")]
-        done = subprocess.run(
+        process = subprocess.run(
             command, user=self._user, group=self._user, cwd=self._folder, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert process.returncode == 0, process.stdout + process.stderr

@@ -37,15 +37,15 @@ class RayCluster:
 
     def add(self, *, cpus: int, gpus: int = 0, head: bool = False, port: int | None = None) -> "subprocess.Popen[bytes]":
         """Start a node, and wait until it is one; ``port`` is that of a head that is started again, ``gpus`` are pretended."""
-        where = ["--address", self.address]
+        arguments = ["--address", self.address]
         if head:
             port, dashboard = port or free_port(), free_port()
             self.address, self.jobs = f"{_HOST}:{port}", f"http://{_HOST}:{dashboard}"
-            where = ["--head", "--port", str(port), "--include-dashboard", "true", "--dashboard-port", str(dashboard)]
-            where += ["--ray-client-server-port", str(free_port()), "--temp-dir", str(self.folder / "r")]
+            arguments = ["--head", "--port", str(port), "--include-dashboard", "true", "--dashboard-port", str(dashboard)]
+            arguments += ["--ray-client-server-port", str(free_port()), "--temp-dir", str(self.folder / "r")]
         number = len(self.nodes)
         command = [
-            *(str(self.folder / "venv" / "bin" / "python"), "-m", "ray.scripts.scripts", "start", "--block", *where),
+            *(str(self.folder / "venv" / "bin" / "python"), "-m", "ray.scripts.scripts", "start", "--block", *arguments),
             *(
                 "--node-ip-address",
                 _HOST,
@@ -99,10 +99,12 @@ def running(*cpus: int, gpus: int = 0, environment: Mapping[str, str] | None = N
     installed = sysconfig.get_path("purelib")
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     (folder / "venv" / "lib" / version / "site-packages" / "installed.pth").write_text(f"{installed}\n")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY", "INSET", "PYTHON", "AIRFLOW"))}
-    path = os.pathsep.join([str(folder / "venv" / "bin"), kept.get("PATH", os.defpath)])
-    here = kept | AUTH | {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0"} | dict(environment or {})
-    cluster = RayCluster(folder, here)
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("RAY", "INSET", "PYTHON", "AIRFLOW"))
+    }
+    path = os.pathsep.join([str(folder / "venv" / "bin"), inherited.get("PATH", os.defpath)])
+    cluster_environment = inherited | AUTH | {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0"} | dict(environment or {})
+    cluster = RayCluster(folder, cluster_environment)
     try:
         for number, count in enumerate(cpus):
             cluster.add(cpus=count, gpus=gpus, head=number == 0)

@@ -40,9 +40,9 @@ def _gauges() -> set[str]:
 
 @pytest.mark.parametrize("file", ["infra/prometheus/alerts.yaml", "infra/grafana/inset.json", "docs/reference/alerts.md"])
 def test_gauges_exist(file: str) -> None:
-    named = set(re.findall(r"airflow_(inset_\w*[a-z])", (ROOT / file).read_text()))
-    assert named
-    assert named <= _gauges()
+    gauge_names = set(re.findall(r"airflow_(inset_\w*[a-z])", (ROOT / file).read_text()))
+    assert gauge_names
+    assert gauge_names <= _gauges()
 
 
 def test_each_alert_has_a_runbook() -> None:
@@ -55,7 +55,7 @@ def test_each_alert_has_a_runbook() -> None:
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
 def test_alerts_fire_when_they_should() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         ["promtool", "test", "rules", "alerts_test.yaml"], cwd=RULES.parent, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr

@@ -33,10 +33,10 @@ _LOADED = "import json, sys; print(json.dumps([name for name in {heavy!r} if nam
 
 def _heavy_after(code: str, env: dict[str, str]) -> list[str]:
     script = f"{code}\n{_LOADED.format(heavy=HEAVY)}"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True, cwd=ROOT, env=env
     )
-    loaded: list[str] = json.loads(done.stdout.splitlines()[-1])
+    loaded: list[str] = json.loads(process.stdout.splitlines()[-1])
     return loaded
 
 
@@ -56,8 +56,11 @@ def test_the_lock_pins_every_package_to_digests_and_names_no_index() -> None:
     assert len(hashes) >= len(entries) > 100
     assert all("--hash=sha256:" in entry for entry in re.split(r"\n(?=[a-z])", lock) if not entry.startswith("#"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *(need for extra in project["optional-dependencies"].values() for need in extra)]
-    names = {Requirement(need).name for need in wanted} - {"inset"}
+    requirements = [
+        *project["dependencies"],
+        *(need for extra in project["optional-dependencies"].values() for need in extra),
+    ]
+    names = {Requirement(need).name for need in requirements} - {"inset"}
     assert names <= {entry.name for entry in entries}
 
 
@@ -65,8 +68,10 @@ def test_editors_know_the_corpus_file_as_it_is(request: pytest.FixtureRequest) -
     file = ROOT / "corpora" / SCHEMA_FILE
     if request.config.getoption("--update-golden"):
         file.write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
-    kept = json.loads(file.read_text(encoding="utf-8"))
-    assert kept == json_schema(), "inset init writes it beside each corpus file it makes; here: pytest --update-golden"
+    stored_schema = json.loads(file.read_text(encoding="utf-8"))
+    assert stored_schema == json_schema(), (
+        "inset init writes it beside each corpus file it makes; here: pytest --update-golden"
+    )
 
 
 CLEARLY_NAMED = (
@@ -127,5 +132,5 @@ def test_a_public_name_stands_for_one_class() -> None:
             for node in module.body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     files[node.name].append(file)
-    alike = {name: places for name, places in files.items() if len(places) > 1}
+    alike = {name: locations for name, locations in files.items() if len(locations) > 1}
     assert alike.keys() <= NAMED_ALIKE, alike

@@ -68,8 +68,8 @@ def test_paths_that_guide_a_reader_exist(page: Path) -> None:
     top = {path.name for path in ROOT.iterdir() if path.is_dir()}
     for span in _spans(page):
         if re.fullmatch(r"[\w.-]+(/[\w.-]+)*/?", span) and span.partition("/")[0] in top and "/" in span:
-            found = (ROOT / span).exists() or (ROOT / f"{span}.py").exists()
-            assert found, f"{_named(page)} names {span}, which doesn't exist"
+            exists = (ROOT / span).exists() or (ROOT / f"{span}.py").exists()
+            assert exists, f"{_named(page)} names {span}, which doesn't exist"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_named)
@@ -91,8 +91,8 @@ def test_the_diagram_of_folders_has_every_layer() -> None:
 def test_names_of_the_code_that_guide_a_contributor_exist() -> None:
     for span in _spans(ROOT / "CONTRIBUTING.md"):
         if re.fullmatch(r"_?[a-z]+(_[a-z]+)+(\(\))?|[A-Z_]{4,}", span) and span != "WEAVIATE_URL":
-            found = subprocess.run(["git", "grep", "-qw", span.removesuffix("()"), "--", "*.py"], cwd=ROOT, check=False)
-            assert found.returncode == 0, f"CONTRIBUTING.md names {span}, which doesn't exist"
+            process = subprocess.run(["git", "grep", "-qw", span.removesuffix("()"), "--", "*.py"], cwd=ROOT, check=False)
+            assert process.returncode == 0, f"CONTRIBUTING.md names {span}, which doesn't exist"
 
 
 def _code_in_readme() -> list[str]:
@@ -100,9 +100,9 @@ def _code_in_readme() -> list[str]:
 
 
 def test_the_readme_shows_every_command_and_no_other() -> None:
-    shown = {match[1] for code in _code_in_readme() if (match := re.match(r"inset ([a-z]+)", code))}
+    readme_commands = {match[1] for code in _code_in_readme() if (match := re.match(r"inset ([a-z]+)", code))}
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
-    assert shown == commands | {group.name for group in app.registered_groups}
+    assert readme_commands == commands | {group.name for group in app.registered_groups}
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=_named)
@@ -116,16 +116,16 @@ def test_make_targets_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", REFERENCE / "corpus-file.md"], ids=_named)
 def test_corpus_files_in_the_documentation_are_valid(page: Path) -> None:
-    shown = [yaml.safe_load(block) for language, block in _fenced(page) if language == "yaml"]
-    assert shown
-    for corpus in shown:
+    corpora = [yaml.safe_load(block) for language, block in _fenced(page) if language == "yaml"]
+    assert corpora
+    for corpus in corpora:
         Corpus.model_validate({"name": "handbooks", "source": "pdfs"} | corpus)
 
 
 def test_the_reference_of_judges_has_every_metric_and_a_valid_experiment() -> None:
     page = REFERENCE / "judges.md"
-    (shown,) = [yaml.safe_load(block) for language, block in _fenced(page) if language == "yaml"]
-    read_experiment("judges.md", shown)
+    (experiment,) = [yaml.safe_load(block) for language, block in _fenced(page) if language == "yaml"]
+    read_experiment("judges.md", experiment)
     rows = re.findall(
         r"^\| `(\w+)` \| [^|]+ \| [^|]+ \| (?:Beyond Text|OMG-QA) \|$", page.read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -134,25 +134,25 @@ def test_the_reference_of_judges_has_every_metric_and_a_valid_experiment() -> No
 
 def test_the_reference_has_every_key_of_the_corpus_file(request: pytest.FixtureRequest) -> None:
     page = REFERENCE / "corpus-file.md"
-    before, _, rest = page.read_text(encoding="utf-8").partition(_KEYS[0])
-    _, end, after = rest.partition(_KEYS[1])
-    written = before + _KEYS[0] + _tables() + end + after
+    before, _, remainder = page.read_text(encoding="utf-8").partition(_KEYS[0])
+    _, end, after = remainder.partition(_KEYS[1])
+    renewed_text = before + _KEYS[0] + _tables() + end + after
     if request.config.getoption("--update-golden"):
-        page.write_text(written, encoding="utf-8")
-    assert page.read_text(encoding="utf-8") == written, "renew it with: pytest --update-golden tests/test_docs.py"
+        page.write_text(renewed_text, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == renewed_text, "renew it with: pytest --update-golden tests/test_docs.py"
 
 
 def test_the_reference_has_every_route() -> None:
     api = json.loads((ROOT / "tests" / "golden" / "openapi.json").read_text(encoding="utf-8"))
     routes = {f"{method.upper()} {path}" for path, methods in api["paths"].items() for method in methods}
-    shown = {span for span in _spans(REFERENCE / "http-api.md") if re.match(r"(GET|POST) ", span)}
-    assert shown == routes
+    documented_routes = {span for span in _spans(REFERENCE / "http-api.md") if re.match(r"(GET|POST) ", span)}
+    assert documented_routes == routes
 
 
 def _tables() -> str:
     """Return a table of keys for the corpus file, and for each section of it."""
     schema = json_schema()
-    waiting, seen, text = [("", schema)], set[str](), ""
+    waiting, visited, text = [("", schema)], set[str](), ""
     while waiting:
         path, section = waiting.pop(0)
         rows = []
@@ -160,8 +160,8 @@ def _tables() -> str:
             inner = _definitions(schema, key)
             key_path = f"{path}.{name}" if path else name
             for definition, suffix in inner:
-                if definition not in seen and "properties" in schema["$defs"][definition]:
-                    seen.add(definition)
+                if definition not in visited and "properties" in schema["$defs"][definition]:
+                    visited.add(definition)
                     waiting.append((key_path + suffix, schema["$defs"][definition]))
             rows.append(f"| `{name}` | {_default(name, key, section)} | {_meaning(schema, key, inner)} |\n")
         title = f"### `{path}`\n\n{section.get('description', '')}\n\n" if path else ""
@@ -171,14 +171,14 @@ def _tables() -> str:
 
 def _definitions(schema: dict[str, Any], key: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the definitions that a key refers to, each with what stands behind the key's name."""
-    found = []
+    definitions = []
     values = key.get("additionalProperties")
     for part, suffix in [(key, ""), (values if isinstance(values, dict) else {}, ".NAME")]:
         for option in [part, *part.get("anyOf", []), *part.get("oneOf", [])]:
             name = option.get("$ref", "").rpartition("/")[2]
             if name and schema["$defs"][name].get("type") == "object":
-                found.append((name, suffix))
-    return found
+                definitions.append((name, suffix))
+    return definitions
 
 
 def _default(name: str, key: dict[str, Any], section: dict[str, Any]) -> str:
@@ -189,5 +189,5 @@ def _default(name: str, key: dict[str, Any], section: dict[str, Any]) -> str:
 
 
 def _meaning(schema: dict[str, Any], key: dict[str, Any], inner: list[tuple[str, str]]) -> str:
-    own = key.get("description") or " ".join(schema["$defs"][name].get("description", "") for name, _ in inner)
-    return " ".join(own.split()).replace("|", "\\|")
+    description = key.get("description") or " ".join(schema["$defs"][name].get("description", "") for name, _ in inner)
+    return " ".join(description.split()).replace("|", "\\|")

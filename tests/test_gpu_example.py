@@ -49,12 +49,12 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     from sentence_transformers.cross_encoder.modules import LogitScore
 
     root = tmp_path_factory.mktemp("tiny")
-    seen = tiny_vlm.write_qwen3(root / "vlm")
-    read = Transformer(str(seen), transformer_task="any-to-any")
+    vlm_folder = tiny_vlm.write_qwen3(root / "vlm")
+    read = Transformer(str(vlm_folder), transformer_task="any-to-any")
     yes, no = read.tokenizer.convert_tokens_to_ids(["y", "n"])
     CrossEncoder(modules=[read, LogitScore(yes, no)]).save_pretrained(str(root / "seeing"))
     return {
-        "Qwen/Qwen3-VL-8B-Instruct": seen,
+        "Qwen/Qwen3-VL-8B-Instruct": vlm_folder,
         "Qwen/Qwen3-Embedding-4B": write_qwen3_embedding(root / "text", longest=LONGEST),
         "laion/CLIP-ViT-H-14-laion2B-s32B-b79K": write_clip(root / "clip"),
         "vidore/colqwen2-v1.0-hf": write_colqwen2(root / "late"),
@@ -66,9 +66,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 @pytest.fixture(scope="module")
 def embeddings(corpus: Corpus, tiny: Mapping[str, Path]) -> EmbeddingModels:
     """The file's embeddings, with the tiny models."""
-    named = corpus.embedding_models
-    entries = {"text": named.text, "image": named.image, "late": named.late}
-    return named.model_copy(
+    models = corpus.embedding_models
+    entries = {"text": models.text, "image": models.image, "late": models.late}
+    return models.model_copy(
         update={
             key: entry.model_copy(update={"model": str(tiny[entry.model])})
             for key, entry in entries.items()
@@ -82,13 +82,13 @@ def last_tokens(folder: Path, texts: list[str]) -> Vector:
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
-    made = []
+    vectors = []
     for text in texts:
         ids = [*tokenizer(text, add_special_tokens=False)["input_ids"][: LONGEST - 1], tokenizer.eos_token_id]
         with torch.inference_mode():
             state = model(input_ids=torch.tensor([ids])).last_hidden_state[0, -1].float().numpy()
-        made.append(state / np.linalg.norm(state))
-    return np.stack(made)
+        vectors.append(state / np.linalg.norm(state))
+    return np.stack(vectors)
 
 
 def test_texts_are_pooled_and_cut_as_their_model_wants_and_questions_have_the_instruction(
@@ -103,8 +103,8 @@ def test_texts_are_pooled_and_cut_as_their_model_wants_and_questions_have_the_in
     assert prompt.startswith("Instruct: ")
     assert prompt.endswith("\nQuery:")
     assert embedder.embed_query("which?") == pytest.approx(last_tokens(folder, [f"{prompt}which?"])[0], abs=1e-5)
-    own = TEXT_EMBEDDERS.find(ModelName(str(folder), "1", (), "embeddings.text")).load(4)
-    assert own.embed_query("which?") == pytest.approx(last_tokens(folder, [f"{QWEN3_QUERY}which?"])[0], abs=1e-5)
+    text_embedder = TEXT_EMBEDDERS.find(ModelName(str(folder), "1", (), "embeddings.text")).load(4)
+    assert text_embedder.embed_query("which?") == pytest.approx(last_tokens(folder, [f"{QWEN3_QUERY}which?"])[0], abs=1e-5)
 
 
 def test_pictures_become_vectors_of_both_models(embeddings: EmbeddingModels) -> None:
@@ -115,7 +115,7 @@ def test_pictures_become_vectors_of_both_models(embeddings: EmbeddingModels) -> 
         embedder: Any = EMBEDDERS[space.embeds].find(model).load(space.entry(embeddings).batch_size)
         vectors = embedder.embed_pictures(pictures)
         assert len(vectors) == 3
-        assert all(np.linalg.norm(np.atleast_2d(one), axis=1) == pytest.approx(1, abs=1e-3) for one in vectors)
+        assert all(np.linalg.norm(np.atleast_2d(vector), axis=1) == pytest.approx(1, abs=1e-3) for vector in vectors)
     assert TEXT.entry(embeddings).gpus == IMAGE.entry(embeddings).gpus == LATE.entry(embeddings).gpus == 1
 
 
@@ -145,13 +145,16 @@ def test_the_adapter_of_colqwen2_5_is_merged_by_the_script_of_the_guide(tmp_path
     from safetensors.torch import load_file, save_file
     from transformers import ColQwen2ForRetrieval, ColQwen2Processor
 
-    whole, base, adapter, merged = (tmp_path / name for name in ("whole", "base", "adapter", "merged"))
-    write_colqwen2_5(whole)
-    model, processor = ColQwen2ForRetrieval.from_pretrained(whole).eval(), ColQwen2Processor.from_pretrained(whole)
+    full_model, base, adapter, merged = (tmp_path / name for name in ("whole", "base", "adapter", "merged"))
+    write_colqwen2_5(full_model)
+    model, processor = (
+        ColQwen2ForRetrieval.from_pretrained(full_model).eval(),
+        ColQwen2Processor.from_pretrained(full_model),
+    )
     processor.save_pretrained(base)
     model.config.vlm_config.save_pretrained(base)
     theirs = {"vlm.language_model.": "model.", "vlm.": "", "embedding_proj_layer.": "custom_text_proj."}
-    weights = load_file(whole / "model.safetensors")
+    weights = load_file(full_model / "model.safetensors")
     prefixes = {name: next(prefix for prefix in theirs if name.startswith(prefix)) for name in weights}
     stored = {theirs[prefix] + name.removeprefix(prefix): weights[name] for name, prefix in prefixes.items()}
     save_file(stored | {"lm_head.weight": torch.zeros(2)}, base / "model.safetensors")
@@ -174,20 +177,20 @@ def test_the_adapter_of_colqwen2_5_is_merged_by_the_script_of_the_guide(tmp_path
     guide = (FILE.parent.parent / "docs" / "guides" / "models-for-a-gpu.md").read_text(encoding="utf-8")
     (script,) = re.findall(r"^```python merge\.py\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
     (tmp_path / "merge.py").write_text(script)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(tmp_path / "merge.py"), str(base), str(adapter), str(merged)],
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     embedder: Any = EMBEDDERS[LATE.embeds].find(ModelName(str(merged), "1", (), "embeddings.late")).load(2)
     inputs = processor.process_queries(text=["Which valve?"])
     with torch.inference_mode():
         expected = model(**inputs).embeddings[0].numpy()[inputs["attention_mask"][0].bool().numpy()]
     assert embedder.embed_query("Which valve?") == pytest.approx(expected, abs=1e-4)
-    plain: Any = EMBEDDERS[LATE.embeds].find(ModelName(str(whole), "1", (), "embeddings.late")).load(2)
+    plain: Any = EMBEDDERS[LATE.embeds].find(ModelName(str(full_model), "1", (), "embeddings.late")).load(2)
     assert plain.embed_query("Which valve?") != pytest.approx(expected, abs=1e-2)
     with pytest.raises(UserError):
         EMBEDDERS[LATE.embeds].find(ModelName(str(adapter), "1", (), "embeddings.late")).load(2)

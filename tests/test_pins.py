@@ -25,8 +25,8 @@ def test_what_is_pinned_holds(tmp_path: Path) -> None:
 
 def test_a_changed_output_wants_a_new_version_and_is_not_renewed_without() -> None:
     changed = MADE | {"b.pdf": ("in", "other")}
-    wanted = "the output of `chunk` changed (of b.pdf): raise CHUNK_VERSION (tasks/enriching/chunk.py) and run: make pin"
-    assert fault(PINNED, CHUNK, changed) == wanted
+    message = "the output of `chunk` changed (of b.pdf): raise CHUNK_VERSION (tasks/enriching/chunk.py) and run: make pin"
+    assert fault(PINNED, CHUNK, changed) == message
     with pytest.raises(ValueError, match="raise CHUNK_VERSION"):
         renewed(PINNED, CHUNK, changed)
     raised = replace(CHUNK, version="6")
@@ -39,10 +39,10 @@ def test_a_new_version_wants_a_new_pin() -> None:
     assert fault(renewed(PINNED, raised, MADE), raised, MADE) is None, "the output may be what it was"
 
 
-@pytest.mark.parametrize("other", [MADE | {"b.pdf": ("other", "other")}, {"a.pdf": ("in", "out")}])
-def test_another_input_wants_a_new_pin_only(other: dict[str, tuple[str, str]]) -> None:
-    assert str(fault(PINNED, CHUNK, other)).endswith("run: make pin")
-    assert fault(renewed(PINNED, CHUNK, other), CHUNK, other) is None
+@pytest.mark.parametrize("other_input", [MADE | {"b.pdf": ("other", "other")}, {"a.pdf": ("in", "out")}])
+def test_another_input_wants_a_new_pin_only(other_input: dict[str, tuple[str, str]]) -> None:
+    assert str(fault(PINNED, CHUNK, other_input)).endswith("run: make pin")
+    assert fault(renewed(PINNED, CHUNK, other_input), CHUNK, other_input) is None
 
 
 MODEL = Step("model", "1", "SETTINGS_VERSION", "backends/models/model.py")

@@ -46,14 +46,16 @@ def write_bert(folder: Path, *, scores: bool = False, seed: int = 0, family: str
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     letters = [chr(code) for code in range(33, 127)]
-    vocabulary = {token: place for place, token in enumerate([*special, *letters, *(f"##{letter}" for letter in letters)])}
+    vocabulary = {
+        token: token_id for token_id, token in enumerate([*special, *letters, *(f"##{letter}" for letter in letters)])
+    }
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     ends = [("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])]
     tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", ends)
-    named = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **named).save_pretrained(folder)
+    special_tokens = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **special_tokens).save_pretrained(folder)
     configuration = getattr(transformers, f"{family}Config")(
         max_position_embeddings=512 + 2 * (family == "XLMRoberta"),  # XLM-RoBERTa counts positions from 2
         pad_token_id=0,
@@ -126,12 +128,12 @@ def write_colqwen2(
     )
 
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"]
-    vocabulary = {letter: place for place, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    vocabulary = {letter: token_id for token_id, letter in enumerate(sorted(ByteLevel.alphabet()))}
     tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], additional_special_tokens=special)
     tokens = dict(zip(special, tokenizer.convert_tokens_to_ids(special), strict=True))
     pictures = Qwen2VLImageProcessor(min_pixels=56 * 56, max_pixels=max_pixels)
     ColQwen2Processor(pictures, tokenizer).save_pretrained(folder)
-    seen = getattr(transformers, family)(
+    vlm_config = getattr(transformers, family)(
         text_config={"vocab_size": len(tokenizer), **text},
         vision_config=dict(vision),
         image_token_id=tokens["<|image_pad|>"],
@@ -139,7 +141,7 @@ def write_colqwen2(
         vision_end_token_id=tokens["<|vision_end|>"],
     )
     torch.manual_seed(seed)
-    ColQwen2ForRetrieval(ColQwen2Config(vlm_config=seen, embedding_dim=dimension)).save_pretrained(folder)
+    ColQwen2ForRetrieval(ColQwen2Config(vlm_config=vlm_config, embedding_dim=dimension)).save_pretrained(folder)
     return folder
 
 
@@ -162,13 +164,15 @@ def write_colpali(folder: Path, *, seed: int = 0) -> Path:
 
     letters = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<image>", "\n", "▁", *map(chr, range(33, 127))]
     tokenizer = GemmaTokenizer(
-        vocab={letter: place for place, letter in enumerate(letters)}, merges=[], additional_special_tokens=["<image>"]
+        vocab={letter: token_id for token_id, letter in enumerate(letters)},
+        merges=[],
+        additional_special_tokens=["<image>"],
     )
     pictures = SiglipImageProcessor(size={"height": 32, "width": 32})
     pictures.image_seq_length = 16
     processor = ColPaliProcessor(pictures, tokenizer)
     processor.save_pretrained(folder)
-    seen = PaliGemmaConfig(
+    vlm_config = PaliGemmaConfig(
         text_config=_TEXT | {"model_type": "gemma", "vocab_size": len(tokenizer), "head_dim": 16},
         vision_config={
             "model_type": "siglip_vision_model",
@@ -184,7 +188,7 @@ def write_colpali(folder: Path, *, seed: int = 0) -> Path:
         projection_dim=32,
     )
     torch.manual_seed(seed)
-    ColPaliForRetrieval(ColPaliConfig(vlm_config=seen, embedding_dim=LATE_DIMENSION)).save_pretrained(folder)
+    ColPaliForRetrieval(ColPaliConfig(vlm_config=vlm_config, embedding_dim=LATE_DIMENSION)).save_pretrained(folder)
     return folder
 
 
@@ -200,7 +204,7 @@ def write_causal(folder: Path, *, seed: int = 0) -> Path:
     from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-    vocabulary = {letter: place for place, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    vocabulary = {letter: token_id for token_id, letter in enumerate(sorted(ByteLevel.alphabet()))}
     tokenizer = Qwen2Tokenizer(
         vocab=vocabulary, merges=[], eos_token="<|im_end|>", additional_special_tokens=special, model_max_length=4096
     )
@@ -236,7 +240,7 @@ def write_multimodal_reranker(folder: Path, *, seed: int = 0) -> Path:
 
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"]
     special += ["<|image_pad|>", "<|video_pad|>"]
-    vocabulary = {letter: place for place, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    vocabulary = {letter: token_id for token_id, letter in enumerate(sorted(ByteLevel.alphabet()))}
     tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], additional_special_tokens=special, model_max_length=4096)
     tokens = dict(zip(special, tokenizer.convert_tokens_to_ids(special), strict=True))
     pictures = Qwen2VLImageProcessor(min_pixels=56 * 56, max_pixels=112 * 112)
@@ -303,7 +307,7 @@ def write_qwen3_embedding(folder: Path, *, seed: int = 0, text: Mapping[str, Any
     from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3Model
 
     end = "<|endoftext|>"
-    vocabulary = {letter: place for place, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    vocabulary = {letter: token_id for token_id, letter in enumerate(sorted(ByteLevel.alphabet()))}
     tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], pad_token=end, eos_token=end, model_max_length=longest)
     number = tokenizer.convert_tokens_to_ids(end)
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(f"$A {end}", f"$A $B {end}", [(end, number)])

@@ -66,7 +66,7 @@ def write(
     vision: Mapping[str, Any] = VISION,
     family: str = "Qwen2_5_VL",
     patch_px: int = 14,
-    **more: Any,
+    **fields: Any,
 ) -> Path:
     """Write the configuration, the weights, the tokenizer and the processor that the real model has into a folder.
 
@@ -106,7 +106,7 @@ def write(
         video_token_id=tokens["<|video_pad|>"],
         vision_start_token_id=tokens["<|vision_start|>"],
         vision_end_token_id=tokens["<|vision_end|>"],
-        **more,
+        **fields,
     )
     torch.manual_seed(seed)
     getattr(transformers, f"{family}ForConditionalGeneration")(config).save_pretrained(folder)
@@ -123,16 +123,16 @@ def _bytes_and_merges() -> tuple[dict[str, int], list[tuple[str, str]]]:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(vocab_size=290, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
     tokenizer.train_from_iterator([_LETTERS], trainer)
-    made = json.loads(tokenizer.to_str())["model"]
-    return made["vocab"], [tuple(pair) for pair in made["merges"]]
+    bpe = json.loads(tokenizer.to_str())["model"]
+    return bpe["vocab"], [tuple(pair) for pair in bpe["merges"]]
 
 
 def picture(seed: int, width: int = 60, height: int = 60) -> bytes:
     """Return noise as PNG, the same of the same seed."""
     noise = np.random.default_rng(seed).integers(0, 255, (height, width, 3), np.uint8)
-    written = io.BytesIO()
-    Image.fromarray(noise).save(written, "PNG")
-    return written.getvalue()
+    buffer = io.BytesIO()
+    Image.fromarray(noise).save(buffer, "PNG")
+    return buffer.getvalue()
 
 
 def requests(count: int) -> list[Request]:

@@ -58,26 +58,26 @@ def assemble(
     load: Mapping[str, DocumentChunks] | None = None,
 ) -> VersionRows:
     """Return the rows of a version; ``earlier`` has those of further documents, which are in ``load``."""
-    fresh, known = list(documents), load or {}
+    new_documents, loaded = list(documents), load or {}
     aside = InMemory()
     aside.add(
         pa.table({"ending": [], "figure_id": [], "number": []}, schema=pa.schema([(name, pa.string()) for name in _NAMES]))
     )
     numbers, again = number_version(
-        (numbered_figures([(one.figures, one.placements)], digits) for one in fresh),
+        (numbered_figures([(one.figures, one.placements)], digits) for one in new_documents),
         lambda _endings: (rows.placements for rows in earlier),
-        lambda doc_id: (known[doc_id].figures, known[doc_id].placements),
+        lambda doc_id: (loaded[doc_id].figures, loaded[doc_id].placements),
         digits,
         aside,
     )
-    ordered = sorted([*fresh, *(known[doc_id] for doc_id in again)], key=lambda one: one.doc_id)
-    taken = [
-        (doc_id, with_sources(own, known[doc_id].sources, known[doc_id].doc_type))
+    ordered = sorted([*new_documents, *(loaded[doc_id] for doc_id in again)], key=lambda one: one.doc_id)
+    reused_rows = [
+        (doc_id, with_sources(document_rows, loaded[doc_id].sources, loaded[doc_id].doc_type))
         for rows in earlier
-        for doc_id, own in by_document(rows.without(again))
+        for doc_id, document_rows in by_document(rows.without(again))
     ]
-    made = [(document.doc_id, make_rows(document, numbers, template)) for document in ordered]
-    parts = [rows for _, rows in sorted([*made, *taken], key=lambda pair: pair[0])]
+    assembled_rows = [(document.doc_id, make_rows(document, numbers, template)) for document in ordered]
+    parts = [rows for _, rows in sorted([*assembled_rows, *reused_rows], key=lambda pair: pair[0])]
     return VersionRows(
         pa.concat_tables([EVIDENCE.empty_table(), *(part.evidence for part in parts)]).combine_chunks(),
         pa.concat_tables([PLACEMENTS.empty_table(), *(part.placements for part in parts)]).combine_chunks(),

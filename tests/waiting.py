@@ -9,13 +9,13 @@ from typing import TypeVar
 Found = TypeVar("Found")
 
 
-def wait_for(condition: Callable[[], Found], what: str = "", *, within_s: float = 300.0) -> Found:
+def wait_for(condition: Callable[[], Found], description: str = "", *, within_s: float = 300.0) -> Found:
     """Return the first true result of a condition; ``what`` names it where it never comes."""
     deadline = time.monotonic() + within_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what or 'the condition'}: still {found!r} after {within_s:g} s"
+    while not (outcome := condition()):
+        assert time.monotonic() < deadline, f"{description or 'the condition'}: still {outcome!r} after {within_s:g} s"
         time.sleep(0.05)
-    return found
+    return outcome
 
 
 def is_open(port: int) -> bool:

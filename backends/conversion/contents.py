@@ -67,9 +67,9 @@ def check_content(data: bytes, source: str, passwords: Sequence[str] = ()) -> by
 
 def _content(data: bytes) -> str:
     """Return what the first bytes of a file say that it is: "text" where they are letters."""
-    named = next((name for magic, name in _MAGIC.items() if data.startswith(magic)), None)
-    if named is not None:
-        return named
+    type_of_magic = next((name for magic, name in _MAGIC.items() if data.startswith(magic)), None)
+    if type_of_magic is not None:
+        return type_of_magic
     if data[4:8] == b"ftyp":
         return "HEIC picture or film"
     is_text = data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" not in data[: 1 << 16]
@@ -77,24 +77,24 @@ def _content(data: bytes) -> str:
 
 
 def _wrong(source: str, content: str) -> BadInputError:
-    named = ending(source)
-    message = f"its name ends in .{named}, but its content is a {content}; give the file its right ending"
+    suffix = ending(source)
+    message = f"its name ends in .{suffix}, but its content is a {content}; give the file its right ending"
     return BadInputError(message.replace("a text", "text"), FailureCode.WRONG_FORMAT)
 
 
-def _check_office(data: bytes, named: str, passwords: Sequence[str]) -> bytes:
+def _check_office(data: bytes, suffix: str, passwords: Sequence[str]) -> bytes:
     content = _content(data)
-    if content == _OLE and (named in _STREAMS or named in _MAIN_PARTS):
-        data = _check_compound(data, named, passwords)
+    if content == _OLE and (suffix in _STREAMS or suffix in _MAIN_PARTS):
+        data = _check_compound(data, suffix, passwords)
         content = _content(data)
-    if content == _ZIP and (named in _MAIN_PARTS or named in _MEDIA_TYPES):
-        _check_package(data, named)
-    elif not (content == _OLE and named in _STREAMS) and not (content == _RTF and named in ("rtf", "doc")):
-        raise _wrong(f".{named}", content)
+    if content == _ZIP and (suffix in _MAIN_PARTS or suffix in _MEDIA_TYPES):
+        _check_package(data, suffix)
+    elif not (content == _OLE and suffix in _STREAMS) and not (content == _RTF and suffix in ("rtf", "doc")):
+        raise _wrong(f".{suffix}", content)
     return data
 
 
-def _check_compound(data: bytes, named: str, passwords: Sequence[str]) -> bytes:
+def _check_compound(data: bytes, suffix: str, passwords: Sequence[str]) -> bytes:
     """Check a compound file, the form of old Office files and of encrypted new ones; return it decrypted."""
     import msoffcrypto
     import olefile
@@ -105,8 +105,8 @@ def _check_compound(data: bytes, named: str, passwords: Sequence[str]) -> bytes:
         with olefile.OleFileIO(io.BytesIO(data)) as compound:
             streams = {parts[-1] for parts in compound.listdir(streams=True, storages=True)}
         is_package = "EncryptedPackage" in streams
-        if not is_package and (named not in _STREAMS or streams.isdisjoint(_STREAMS[named])):
-            raise _wrong(f".{named}", _OLE)
+        if not is_package and (suffix not in _STREAMS or streams.isdisjoint(_STREAMS[suffix])):
+            raise _wrong(f".{suffix}", _OLE)
         if not streams.isdisjoint(_MACRO_STORAGES):
             raise _macros()
         office = msoffcrypto.OfficeFile(io.BytesIO(data))
@@ -124,7 +124,7 @@ def _check_compound(data: bytes, named: str, passwords: Sequence[str]) -> bytes:
     return data
 
 
-def _check_package(data: bytes, named: str) -> None:
+def _check_package(data: bytes, suffix: str) -> None:
     """Check a ZIP package, the form of Office files since 2007 and of OpenDocument files."""
     also = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error)
     with (
@@ -138,13 +138,13 @@ def _check_package(data: bytes, named: str) -> None:
             raise BadInputError(message, FailureCode.ZIP_BOMB)
         if any(name.endswith(_MACROS) for name in names):
             raise _macros()
-        if named in _MAIN_PARTS:
+        if suffix in _MAIN_PARTS:
             types = package.read("[Content_Types].xml") if "[Content_Types].xml" in names else b""
-            is_right = f"{_MAIN_PARTS[named]}.".encode() in types
+            is_right = f"{_MAIN_PARTS[suffix]}.".encode() in types
         else:
-            is_right = "mimetype" in names and _MEDIA_TYPES[named] in package.read("mimetype")
+            is_right = "mimetype" in names and _MEDIA_TYPES[suffix] in package.read("mimetype")
         if not is_right:
-            raise _wrong(f".{named}", "ZIP archive of another kind")
+            raise _wrong(f".{suffix}", "ZIP archive of another kind")
         if "META-INF/manifest.xml" in names and b"encryption-data" in package.read("META-INF/manifest.xml"):
             raise BadInputError("the file needs a password, and Inset can't open it with one", FailureCode.NEEDS_PASSWORD)
 

@@ -110,11 +110,11 @@ def _set_sheets(root: Xml.Element, body: Xml.Element) -> None:
             _set_sheet(sheet, columns, styles)
             page = f"sheet{number}"
             _add_page(automatic, master, page, _width_cm(sheet, columns, styles))
-            own = Xml.Element("style:style") if style is None else copy.deepcopy(style)
-            own.set("style:name", page)
-            own.set("style:family", "table")
-            own.set("style:master-page-name", page)
-            automatic.append(own)
+            sheet_style = Xml.Element("style:style") if style is None else copy.deepcopy(style)
+            sheet_style.set("style:name", page)
+            sheet_style.set("style:family", "table")
+            sheet_style.set("style:master-page-name", page)
+            automatic.append(sheet_style)
             sheet.set("table:style-name", page)
 
 
@@ -142,9 +142,9 @@ def _used(sheet: Xml.Element) -> tuple[int, int]:
                 cells += repeated * int(row.get("table:number-rows-repeated", "1"))
         rows += has_content
     if cells > MOST_CELLS:
-        named = sheet.get("table:name")
+        sheet_name = sheet.get("table:name")
         raise BadInputError(
-            f"sheet {named!r} has {cells} cells, more than {MOST_CELLS}; split it", FailureCode.SHEET_TOO_LARGE
+            f"sheet {sheet_name!r} has {cells} cells, more than {MOST_CELLS}; split it", FailureCode.SHEET_TOO_LARGE
         )
     return rows, last
 
@@ -171,8 +171,8 @@ def _width_cm(sheet: Xml.Element, columns: int, styles: dict[str | None, Xml.Ele
     for column in sheet.iter("table:table-column"):
         repeated = min(int(column.get("table:number-columns-repeated", "1")), columns - number)
         style = styles.get(column.get("table:style-name"))
-        own = None if style is None else style.find("style:table-column-properties")
-        stated = "" if own is None else own.get("style:column-width", "")
+        properties = None if style is None else style.find("style:table-column-properties")
+        stated = "" if properties is None else properties.get("style:column-width", "")
         number += max(repeated, 0)
         if column.get("table:visibility") not in ("collapse", "filter"):
             width += max(repeated, 0) * (

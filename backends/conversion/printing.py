@@ -99,12 +99,16 @@ class _Addresses(HTMLParser):
         self.addresses: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         of_picture = (
-            given.get("src") if tag in ("img", "embed", "input") else given.get("data") if tag == "object" else None
+            attributes.get("src")
+            if tag in ("img", "embed", "input")
+            else attributes.get("data")
+            if tag == "object"
+            else None
         )
-        of_style = given.get("href") if tag in ("link", "image") else None
-        self.addresses += [address for address in (of_picture, of_style, given.get("xlink:href")) if address]
+        of_style = attributes.get("href") if tag in ("link", "image") else None
+        self.addresses += [address for address in (of_picture, of_style, attributes.get("xlink:href")) if address]
 
 
 def parts_of(text: str, at: str) -> Iterator[str]:

@@ -444,11 +444,11 @@ def _literal(value: str | float) -> str:
 
 
 def _may_be_seen(allowed: Allowed) -> str:
-    ways = []
+    conditions = []
     if allowed.principals:
         carries = f"array_has_any({ACCESS}, make_array({listed(allowed.principals)}))"
         unchanged = f" AND doc_id NOT IN ({listed(allowed.changed)})" if allowed.changed else ""
-        ways.append(f"({carries}{unchanged})")
+        conditions.append(f"({carries}{unchanged})")
     if allowed.allowed:
-        ways.append(f"doc_id IN ({listed(allowed.allowed)})")
-    return f"({' OR '.join(ways)})" if ways else "false"
+        conditions.append(f"doc_id IN ({listed(allowed.allowed)})")
+    return f"({' OR '.join(conditions)})" if conditions else "false"

@@ -467,14 +467,16 @@ def _condition(condition: Condition, operand: Any) -> Any:
 def _may_be_seen(allowed: Allowed) -> Any:
     from weaviate.classes.query import Filter
 
-    document, ways = Filter.by_property("doc_id"), []
+    document, conditions = Filter.by_property("doc_id"), []
     if allowed.principals:
         carries = Filter.by_property(ACCESS).contains_any([*map(encodable, allowed.principals)])
-        ways.append(Filter.all_of([carries, document.contains_none([*allowed.changed])]) if allowed.changed else carries)
+        conditions.append(
+            Filter.all_of([carries, document.contains_none([*allowed.changed])]) if allowed.changed else carries
+        )
     if allowed.allowed:
-        ways.append(document.contains_any([*allowed.allowed]))
+        conditions.append(document.contains_any([*allowed.allowed]))
     # No row has the id of zeros.
-    return Filter.any_of(ways) if ways else Filter.by_id().equal(_NO_ROW)
+    return Filter.any_of(conditions) if conditions else Filter.by_id().equal(_NO_ROW)
 
 
 def _of_documents(doc_ids: Sequence[str]) -> Any:

@@ -57,12 +57,12 @@ def _has_copies(spans: Sequence[dict[str, Any]]) -> bool:
     ordered = sorted((span for span in spans if not span["text"].isspace()), key=lambda span: span["origin"][1])
     for at, span in enumerate(ordered):
         x0, _, x1, _ = span["bbox"]
-        for other in ordered[at + 1 :]:
-            if other["origin"][1] - span["origin"][1] > SHIFT_EM * span["size"]:
+        for later_span in ordered[at + 1 :]:
+            if later_span["origin"][1] - span["origin"][1] > SHIFT_EM * span["size"]:
                 break
-            shared = min(x1, other["bbox"][2]) - max(x0, other["bbox"][0])
-            short, long = sorted((span["text"].strip(), other["text"].strip()), key=len)
-            if 2 * shared > min(x1 - x0, other["bbox"][2] - other["bbox"][0]) > 0 and short in long:
+            shared = min(x1, later_span["bbox"][2]) - max(x0, later_span["bbox"][0])
+            short, long = sorted((span["text"].strip(), later_span["text"].strip()), key=len)
+            if 2 * shared > min(x1 - x0, later_span["bbox"][2] - later_span["bbox"][0]) > 0 and short in long:
                 return True
     return False
 
@@ -95,7 +95,7 @@ def _filter_text(page: "pymupdf.Page", least: float) -> None:
             x, y = text.e * page.a + text.f * page.c + page.e, text.e * page.b + text.f * page.d + page.f
             letter = ctypes.c_int.from_address(int(codes)).value if count else 0
             shift = min(SHIFT_EM, (box.x1 - box.x0) / 2) * size  # "ll" are two letters
-            near = [seen for seen in drawn[letter] if max(abs(seen[0] - x), abs(seen[1] - y)) <= shift]
+            near = [origin for origin in drawn[letter] if max(abs(origin[0] - x), abs(origin[1] - y)) <= shift]
             if not near:
                 drawn[letter].append((x, y))
             return int(bool(near))

@@ -134,18 +134,18 @@ class FileSystemPlace:
         """Yield every file; a folder that can't be listed is an error."""
         self._files.invalidate_cache()
         files: list[tuple[str, dict[str, Any]]] = []
-        waiting, seen = [(self._base, 0)], {self._base}
+        waiting, listed_paths = [(self._base, 0)], {self._base}
         while waiting:
             folder, depth = waiting.pop()
             for entry in asked_again(lambda: self._files.ls(folder, detail=True)):  # noqa: B023  it is called here
                 path = str(entry["name"]).rstrip("/")
                 name = self._name(path)
-                if not name or path in seen or any(part.startswith(".") for part in name.split("/")):
+                if not name or path in listed_paths or any(part.startswith(".") for part in name.split("/")):
                     continue
                 if entry.get("type") == "directory":
                     if depth == _DEEPEST:
                         raise UserError(f"{self._address}: {name} is {_DEEPEST} folders deep; is a link in a loop?")
-                    seen.add(path)
+                    listed_paths.add(path)
                     waiting.append((path, depth + 1))
                 elif ending(name) in FORMATS:
                     files.append((path, entry))
@@ -210,19 +210,21 @@ class AddressList:
     def _addresses(self, address: str, depth: int) -> Iterator[tuple[str, str]]:
         text = self._get(address).decode("utf-8", "replace")
         if address.endswith(".txt"):
-            named = [(part.strip(), "") for part in text.splitlines() if part.strip() and not part.startswith("#")]
+            dated_addresses = [
+                (part.strip(), "") for part in text.splitlines() if part.strip() and not part.startswith("#")
+            ]
         else:
             if "</urlset>" not in text and "</sitemapindex>" not in text:
                 raise TransientError(f"{address} is no whole sitemap: its end is missing; refresh again")
-            places = re.findall(r"<loc>\s*([^<]+?)\s*</loc>(?:\s*<lastmod>\s*([^<]+?)\s*</lastmod>)?", text)
-            named = [(place.replace("&amp;", "&"), changed) for place, changed in places]
-        for place, changed in named:
-            if not place.startswith(f"{self._root}/"):
+            entries = re.findall(r"<loc>\s*([^<]+?)\s*</loc>(?:\s*<lastmod>\s*([^<]+?)\s*</lastmod>)?", text)
+            dated_addresses = [(entry_address.replace("&amp;", "&"), changed) for entry_address, changed in entries]
+        for entry_address, changed in dated_addresses:
+            if not entry_address.startswith(f"{self._root}/"):
                 continue
             if "<sitemapindex" in text and depth < _DEEPEST:
-                yield from self._addresses(place, depth + 1)
+                yield from self._addresses(entry_address, depth + 1)
             else:
-                yield place, changed
+                yield entry_address, changed
 
     def _listed(self, address: str, changed: str) -> SourceFile:
         name = unquote(urlsplit(address).path).strip("/") or "index"
@@ -323,9 +325,9 @@ def is_passing(error: BaseException) -> bool:
         return status in (408, 429) or status >= 500
     if isinstance(error, InsetError | PermissionError | NotADirectoryError | IsADirectoryError | ImportError):
         return isinstance(error, TransientError)
-    named = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    packages = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     return isinstance(error, OSError | TimeoutError | EOFError) or bool(
-        named & {"aiohttp", "asyncssh", "httpx", "requests"}
+        packages & {"aiohttp", "asyncssh", "httpx", "requests"}
     )
 
 

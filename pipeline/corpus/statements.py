@@ -141,22 +141,22 @@ class Statements:
         data = read_own_file(address, key, _MOST_BYTES)
         rows = _parquet_rows(address, data) if address.lower().endswith(".parquet") else _csv_rows(address, data)
         header = next(rows).cells
-        known = {"source": None, "principals": None} | dict.fromkeys(self._corpus.fields)
-        if unknown := [name for name in header if name not in known]:
-            raise UserError(f"{address}: line 1: unknown column {unknown[0][:60]!r}; known here: {', '.join(known)}")
+        columns = {"source": None, "principals": None} | dict.fromkeys(self._corpus.fields)
+        if unknown := [name for name in header if name not in columns]:
+            raise UserError(f"{address}: line 1: unknown column {unknown[0][:60]!r}; known here: {', '.join(columns)}")
         if absent := [name for name in ("source", needed) if name is not None and name not in header]:
             raise UserError(f"{address}: line 1: there is no column {absent[0]}; add one")
         return list(rows)
 
     def _beside(self, sources: Iterable[str]) -> Iterator[_Row]:
-        known = ("access", *self._corpus.fields)
+        keys = ("access", *self._corpus.fields)
         for source in sources:
             file = f"{source}{BESIDE}"
             try:
                 for name, line, value in _entries(self._source.read(file)):
-                    if name not in known:
+                    if name not in keys:
                         self._mistakes.append(
-                            f"{file}: line {line}: unknown key {name[:60]!r}; known here: {', '.join(known)}"
+                            f"{file}: line {line}: unknown key {name[:60]!r}; known here: {', '.join(keys)}"
                         )
                     yield _Row(source, f"{file}: line {line}", {name: value})
             except FileNotFoundError:
@@ -167,8 +167,8 @@ class Statements:
     def _raise_mistakes(self) -> None:
         mistakes, self._mistakes = list(dict.fromkeys(self._mistakes)), []
         if mistakes:
-            more = [f"{len(mistakes) - _MOST_MISTAKES} more mistakes"] if len(mistakes) > _MOST_MISTAKES else []
-            raise UserError(*mistakes[:_MOST_MISTAKES], *more)
+            rest_line = [f"{len(mistakes) - _MOST_MISTAKES} more mistakes"] if len(mistakes) > _MOST_MISTAKES else []
+            raise UserError(*mistakes[:_MOST_MISTAKES], *rest_line)
 
 
 def parse_value(kind: FieldType, raw: object) -> Value:
@@ -237,12 +237,12 @@ def _csv_rows(address: str, data: bytes) -> Iterator[_Row]:
         yield _Row("", "", dict.fromkeys(header))
         line = rows.line_num + 1
         for cells in rows:
-            where = f"{address}: line {line}"
+            position = f"{address}: line {line}"
             if len(cells) not in (0, len(header)):
-                raise UserError(f"{where}: {len(cells)} columns instead of {len(header)}; quote what holds a comma")
+                raise UserError(f"{position}: {len(cells)} columns instead of {len(header)}; quote what holds a comma")
             if cells:
                 by_name = dict(zip(header, cells, strict=True))
-                yield _Row(by_name.get("source", ""), where, by_name)
+                yield _Row(by_name.get("source", ""), position, by_name)
             line = rows.line_num + 1
     except (csv.Error, UnicodeDecodeError) as error:
         raise UserError(f"{address}: this is not CSV in UTF-8: {error}") from error

@@ -296,9 +296,9 @@ class _WrittenAnswers:
     ) -> tuple[list[Part], list[Citation]]:
         """Return the parts with the figures that stand beside the sentences they rest on, or else the one asked for."""
         sendable = {part.figure_id: part for part in model_input.figures.values()}
-        shown = {figure.figure_id for part in parts for figure in part_figures(part)}
+        shown_ids = {figure.figure_id for part in parts for figure in part_figures(part)}
         added: list[Part] = []
-        figures_left = MOST_FIGURES - len(shown)
+        figures_left = MOST_FIGURES - len(shown_ids)
         for index, part in enumerate(parts):
             added.append(part)
             has_figure = index + 1 < len(parts) and isinstance(parts[index + 1], FigurePart)
@@ -307,20 +307,22 @@ class _WrittenAnswers:
             for n in part.citations:
                 for figure in figures_beside(part.text, model_input.passages[n - 1], self._opened.template):
                     # Each step of a procedure keeps its figure, however many are shown.
-                    if figure.figure_id in shown or not (figures_left > 0 or part.style == "item"):
+                    if figure.figure_id in shown_ids or not (figures_left > 0 or part.style == "item"):
                         continue
-                    shown.add(figure.figure_id)
+                    shown_ids.add(figure.figure_id)
                     figures_left -= 1
                     added.append(sendable[figure.figure_id].model_copy(update={"citations": [n], "added": True}))
-        if not shown and figures and speaks_of_pictures(self._plan.question.words):
+        if not shown_ids and figures and speaks_of_pictures(self._plan.question.words):
             hit, probability = figures[0]
             if probability >= SHOWN_FROM:
                 cited = next((c for c in citations if c.evidence_id == hit.evidence_id), None) or citation(
                     hit, len(citations) + 1, corpus=self._corpus.name, version=self._opened.version
                 )
                 citations = [*citations, *([] if cited in citations else [cited])]
-                asked = next(figure for figure in hit.figures if figure.figure_id == hit.figure_id)
-                added.append(figure_part(asked, self._opened.template.write(asked.number), [cited.n], added=True))
+                wanted_figure = next(figure for figure in hit.figures if figure.figure_id == hit.figure_id)
+                added.append(
+                    figure_part(wanted_figure, self._opened.template.write(wanted_figure.number), [cited.n], added=True)
+                )
         return added, citations
 
     def _citations(self, model_input: ModelInput) -> list[Citation]:

@@ -43,8 +43,10 @@ class OwnFields:
         columns = [] if table is None else table.column_names
         self._fields = {name: field for name, field in fields.items() if field_column(name) in columns}
         self._supersedes = supersedes if SUPERSEDED in columns else None
-        kept = [*map(field_column, self._fields), *([SUPERSEDED, NEWER] if self._supersedes else [])]
-        self._table = None if table is None or not kept else table.select(["doc_id", *kept]).combine_chunks()
+        column_names = [*map(field_column, self._fields), *([SUPERSEDED, NEWER] if self._supersedes else [])]
+        self._table = (
+            None if table is None or not column_names else table.select(["doc_id", *column_names]).combine_chunks()
+        )
         self._settings = settings
 
     @property
@@ -83,9 +85,16 @@ class OwnFields:
         """Return the fields with, of facets, the documents by value that a reader may see, the most frequent first."""
         if self._table is None:
             return []
-        seen = self._table.filter(pa.array(are_visible([*map(str, self._table.column("doc_id").to_pylist())]), pa.bool_()))
+        visible_rows = self._table.filter(
+            pa.array(are_visible([*map(str, self._table.column("doc_id").to_pylist())]), pa.bool_())
+        )
         return [
-            Facet(name=name, title=self._title(name), type=field.type, values=_counted(seen.column(field_column(name))))
+            Facet(
+                name=name,
+                title=self._title(name),
+                type=field.type,
+                values=_counted(visible_rows.column(field_column(name))),
+            )
             if self._now(name).facet
             else Facet(name=name, title=self._title(name), type=field.type)
             for name, field in self._fields.items()

@@ -127,9 +127,9 @@ def _readers(
     sources: Mapping[str, Sequence[str]], stated: Mapping[str, AccessStatement], before: Rights | None
 ) -> dict[str, Principals]:
     def readers(doc_id: str, names: Iterable[str]) -> Principals:
-        said = [stated[source].principals for source in names]
+        stated_principals = [stated[source].principals for source in names]
         earlier = before.readers(doc_id) if before is not None else NOBODY
-        return narrowest(earlier if principals is None else principals for principals in said)
+        return narrowest(earlier if principals is None else principals for principals in stated_principals)
 
     return {doc_id: readers(doc_id, names) for doc_id, names in sources.items()}
 

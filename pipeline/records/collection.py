@@ -181,17 +181,17 @@ def fill(
     An existing collection is dropped first. ``evidence`` returns the rows of whole documents, in parts. Raises
     ``MissingError`` where a document lacks its vectors.
     """
-    total, written = sum(part.num_rows for part in evidence()), 0
+    total, written_count = sum(part.num_rows for part in evidence()), 0
     report("build", 0, total)
     for vectors in spaces:
         vectors.check(evidence())
 
     def batches() -> Iterator[pa.RecordBatch]:
-        nonlocal written
+        nonlocal written_count
         for batch in _record_batches(evidence(), spaces, columns):
             yield batch
-            written += batch.num_rows
-            report("build", written, total)
+            written_count += batch.num_rows
+            report("build", written_count, total)
 
     # Only here is the existing collection dropped, since all vectors are there.
     index.create(_schema(spaces, columns), {vectors.space.name: vectors.dimension for vectors in spaces}, LEXICAL_FIELDS)

@@ -52,8 +52,12 @@ def write_columns(workspace: Workspace, version: str) -> None:
     if corpus.fields:
         values = _values(workspace, version, {doc_id: sources[doc_id] for doc_id in doc_ids})
         for name, field in corpus.fields.items():
-            said = [values[doc_id].get(name) for doc_id in doc_ids]
-            lists = [[value] if isinstance(value, str) else value for value in said] if field.type == "keyword" else said
+            field_values = [values[doc_id].get(name) for doc_id in doc_ids]
+            lists = (
+                [[value] if isinstance(value, str) else value for value in field_values]
+                if field.type == "keyword"
+                else field_values
+            )
             columns[field_column(name)] = pa.array(lists, _TYPES[field.type])
     if corpus.supersedes is not None:
         newer = _newer(values, _titles(store, version), corpus.supersedes)
@@ -82,20 +86,20 @@ def _values(workspace: Workspace, version: str, sources: Mapping[str, Sequence[s
 def _pdf_metadata(workspace: Workspace, version: str, doc_ids: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the metadata of PDFs, taken from the live version's record where it has them; kept with the version."""
     store, live = workspace.store, readable_pointer(workspace.store)
-    known: dict[str, dict[str, str]] = {}
+    metadata_by_document: dict[str, dict[str, str]] = {}
     if live is not None:
         with contextlib.suppress(DamagedError):
             table = read_table(store, version_file(live.version, _PDF_FILE))
-            known = {row.pop("doc_id"): row for row in table.to_pylist()}
+            metadata_by_document = {row.pop("doc_id"): row for row in table.to_pylist()}
     try:
         passwords = workspace.passwords()
     except UserError:  # encrypted documents have no metadata then
         passwords = []
-    unread = [doc_id for doc_id in doc_ids if doc_id not in known]
-    known |= read_pdf_metadata(
+    unread = [doc_id for doc_id in doc_ids if doc_id not in metadata_by_document]
+    metadata_by_document |= read_pdf_metadata(
         unread, store_address=store.root, limits=workspace.corpus.parse, passwords=passwords, keys=PDF_KEYS
     )
-    metadata = {doc_id: known[doc_id] for doc_id in doc_ids if doc_id in known}
+    metadata = {doc_id: metadata_by_document[doc_id] for doc_id in doc_ids if doc_id in metadata_by_document}
     rows = [{"doc_id": doc_id} | facts for doc_id, facts in metadata.items()]
     schema = pa.schema([(name, pa.string()) for name in ("doc_id", *PDF_KEYS)])
     store.replace(version_file(version, _PDF_FILE), to_parquet(pa.Table.from_pylist(rows, schema=schema)))
@@ -119,14 +123,14 @@ def _newer(
     """
     groups: dict[str, list[tuple[Any, str]]] = {}
     for doc_id, facts in values.items():
-        said = [titles.get(doc_id) if name == TITLE else facts.get(name) for name in supersedes.by]
-        if supersedes.newest in facts and all(value not in (None, "") for value in said):
-            groups.setdefault(json.dumps(said), []).append((facts[supersedes.newest], doc_id))
+        key_values = [titles.get(doc_id) if name == TITLE else facts.get(name) for name in supersedes.by]
+        if supersedes.newest in facts and all(value not in (None, "") for value in key_values):
+            groups.setdefault(json.dumps(key_values), []).append((facts[supersedes.newest], doc_id))
     newer: dict[str, list[str]] = {}
     for revisions in groups.values():
         revisions.sort(reverse=True)
         for revision, doc_id in revisions:
-            newer[doc_id] = [other for greater, other in revisions if greater > revision]
+            newer[doc_id] = [newer_id for greater, newer_id in revisions if greater > revision]
     return newer
 
 

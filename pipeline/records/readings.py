@@ -53,8 +53,10 @@ def keep_earlier(
         if change.now.doc_id in faults and change.before.doc_id in kept_ids:
             code, why = faults[change.now.doc_id]
             message = f"{why}: the document before, of {change.before.pages} pages, is kept"
-            kept = replace(change.now, doc_id=change.before.doc_id, newer=change.now.doc_id, code=code, message=message)
-            kept_documents[change.now.source] = kept
+            earlier_document = replace(
+                change.now, doc_id=change.before.doc_id, newer=change.now.doc_id, code=code, message=message
+            )
+            kept_documents[change.now.source] = earlier_document
     if not kept_documents:
         return plan
     documents = (kept_documents.get(document.source, document) for document in plan.documents)

@@ -267,11 +267,11 @@ def _index(workspace: Workspace) -> Finding:
 def _earlier_versions(workspace: Workspace) -> Finding | None:
     live, finished = readable_pointer(workspace.store), manifests(workspace.store)
     earlier = [manifest for manifest in finished if live is None or manifest.version != live.version]
-    gone = {manifest.version for manifest in earlier if not holds(workspace, manifest)}
-    gone.update({*workspace.corpus.retention.pinned}.difference(manifest.version for manifest in finished))
-    if not gone:
+    lost_versions = {manifest.version for manifest in earlier if not holds(workspace, manifest)}
+    lost_versions.update({*workspace.corpus.retention.pinned}.difference(manifest.version for manifest in finished))
+    if not lost_versions:
         return _intact(f"{len(earlier)} can be searched, and gone back to") if earlier else None
-    message = f"the rows of {', '.join(sorted(gone))} are gone, so that they can't be searched or gone back to"
+    message = f"the rows of {', '.join(sorted(lost_versions))} are gone, so that they can't be searched or gone back to"
     return _warning(message, f"go back to others only, and correct retention.pinned in {workspace.file} if it names them")
 
 

@@ -128,8 +128,8 @@ def forget(
     """
     store, deletion = workspace.store, _find(workspace, source)
     holders = _holders(store, deletion)
-    gone = {*holders, *removable_versions(workspace, with_spare=True)}
-    kept_versions = [manifest.version for manifest in manifests(store) if manifest.version not in gone]
+    removed_versions = {*holders, *removable_versions(workspace, with_spare=True)}
+    kept_versions = [manifest.version for manifest in manifests(store) if manifest.version not in removed_versions]
     live = read_pointer(store)
     result = ForgetResult(
         corpus=workspace.corpus.name,
@@ -408,6 +408,6 @@ def _fill(
     for gate in gates:
         if not gate.passed:
             raise TransientError(f"{version} was built, but {gate.message.partition(';')[0]}; forget it again")
-    written = {"rows_built": counts["rows"], "rows_written": rows, DERIVATIONS: 0, SINCE_FILL: 0}
-    write_note(store, version, Stage.BUILD, StageNote(seconds=0, gates=gates, counts=written))
+    counts_of_fill = {"rows_built": counts["rows"], "rows_written": rows, DERIVATIONS: 0, SINCE_FILL: 0}
+    write_note(store, version, Stage.BUILD, StageNote(seconds=0, gates=gates, counts=counts_of_fill))
     return {gate.gate: gate for gate in gates}

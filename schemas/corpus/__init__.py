@@ -256,12 +256,12 @@ class Corpus(Section):
         embedders = self.embedding_models
         entries = [embedders.text, embedders.tables, embedders.image, embedders.late]
         entries += [self.models.get(name) for name in self.captions.named.values()]
-        asked = [
+        gpu_counts = [
             entry.gpu_share * (entry.workers or 1)
             for entry in entries
             if entry is not None and entry.endpoint is None and entry.gpu_share != "auto"
         ]
-        return math.ceil(max(asked, default=0))
+        return math.ceil(max(gpu_counts, default=0))
 
     @model_validator(mode="after")
     def _named_models(self) -> "Corpus":
@@ -269,10 +269,10 @@ class Corpus(Section):
             raise ValueError(f"models: {reserved_names[0]!r} means something else; give the model another name")
         captioners = [name for name, entry in self.models.items() if entry.kind.writes]
         for key, name in self.captions.named.items():
-            known = captioners if key == "summaries" else [CONTEXT, *captioners]
-            if name not in known:
+            known_names = captioners if key == "summaries" else [CONTEXT, *captioners]
+            if name not in known_names:
                 raise ValueError(
-                    f"captions.{key}: there is no captioner {name!r}; known here: {', '.join(known) or 'none'}"
+                    f"captions.{key}: there is no captioner {name!r}; known here: {', '.join(known_names) or 'none'}"
                 )
         embedding_models(self.models, self.embeddings)
         return self

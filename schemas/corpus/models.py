@@ -176,14 +176,14 @@ class ModelEntry(Section):
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
         options = self.kind.options
-        others = [
+        wrong_options = [
             name
             for name, field in type(self).model_fields.items()
             if name not in ("kind", "model", "revision", *options) and getattr(self, name) != field.default
         ]
-        if others:
-            known = f"it has {', '.join(sorted(options))}" if options else "it has only model and revision"
-            raise ValueError(f"{self.kind} has no option {others[0]!r}; {known}")
+        if wrong_options:
+            known_options = f"it has {', '.join(sorted(options))}" if options else "it has only model and revision"
+            raise ValueError(f"{self.kind} has no option {wrong_options[0]!r}; {known_options}")
         if self.kind.is_at_endpoint and self.endpoint is None:
             raise ValueError(f"{self.kind} needs an endpoint")
         if self.revision is None and (self.kind is not EntryKind.TEXT_EMBEDDER or self.endpoint is not None):
@@ -370,9 +370,13 @@ def embedding_models(models: Mapping[str, ModelEntry], options: EmbeddingOptions
             entries[key] = ModelEntry(kind=kind, model=name)
         else:
             packaged = [MINILM, MULTILINGUAL] if kind is EntryKind.TEXT_EMBEDDER else []
-            known = [*packaged, *(entry_name for entry_name, entry in models.items() if entry.kind is kind)]
+            known_names = [*packaged, *(entry_name for entry_name, entry in models.items() if entry.kind is kind)]
             raise ValueError(
                 f"embeddings.{key}: there is no {kind} {name!r} among models; "
-                + (f"known here: {', '.join(known)}" if known else f"add 'models: {{{name}: {{kind: {kind}, model: …}}}}'")
+                + (
+                    f"known here: {', '.join(known_names)}"
+                    if known_names
+                    else f"add 'models: {{{name}: {{kind: {kind}, model: …}}}}'"
+                )
             )
     return EmbeddingModels(**entries, names=names, parts=options.parts, unified=options.unified)

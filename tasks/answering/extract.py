@@ -121,8 +121,10 @@ class _Answer:
         ):
             return
         shown_candidates = marked_candidates if unfolded else ()
-        asked = {number for number, figure in figures.items() if unfolded and figure.figure_id in self.asked_figures}
-        selection = Unfolded.around(passage, shown_candidates, asked, how_to_terms=self.how_to_terms)
+        asked_numbers = {
+            number for number, figure in figures.items() if unfolded and figure.figure_id in self.asked_figures
+        }
+        selection = Unfolded.around(passage, shown_candidates, asked_numbers, how_to_terms=self.how_to_terms)
         blocks = selection.ordered_blocks(marked_candidates[0].block if marked_candidates else None)
         writer = _PassageWriter(self, figures, selection, {(mark.block, mark.sentence) for mark in shown_candidates})
         parts = _without_empty_folds(part for block_number in blocks for part in writer.parts(block_number))

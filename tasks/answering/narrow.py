@@ -86,23 +86,23 @@ def _typed(name: str, test: FieldTest, fields: Mapping[str, FieldType]) -> Field
     if name not in fields:
         raise RequestError(f"where: this version has no field {name}; known here: {', '.join(fields) or 'none'}")
     kind = fields[name]
-    wanted = test if isinstance(test, list | dict) else [test]
+    values = test if isinstance(test, list | dict) else [test]
     try:
-        match kind, wanted:
-            case "keyword" | "keywords", list() if all(isinstance(value, str) for value in wanted):
-                return [str(value) for value in wanted]
-            case "boolean", [bool() as truth] if len(wanted) == 1:
+        match kind, values:
+            case "keyword" | "keywords", list() if all(isinstance(value, str) for value in values):
+                return [str(value) for value in values]
+            case "boolean", [bool() as truth] if len(values) == 1:
                 return truth
             case "boolean", [("true" | "false") as text]:
                 return text == "true"
             case "number", list():
-                return [_number(value) for value in wanted]
+                return [_number(value) for value in values]
             case "number", dict():
-                return {comparison: _number(value) for comparison, value in wanted.items()}
+                return {comparison: _number(value) for comparison, value in values.items()}
             case "date", [str() as day]:
                 return {">=": date.fromisoformat(day).isoformat(), "<=": date.fromisoformat(day).isoformat()}
             case "date", dict():
-                return {comparison: date.fromisoformat(str(value)).isoformat() for comparison, value in wanted.items()}
+                return {comparison: date.fromisoformat(str(value)).isoformat() for comparison, value in values.items()}
     except ValueError:
         pass
     raise RequestError(f"where: {name} is a {kind}; compare it with {_ADVICE[kind]}")
@@ -116,24 +116,28 @@ def _number(value: object) -> float:
 
 def _both_where(ours: Mapping[str, FieldTest], theirs: Mapping[str, FieldTest]) -> dict[str, FieldTest] | None:
     """Return the tests that hold where both hold; None where no value can."""
-    where = {**ours}
+    tests_by_field = {**ours}
     for name, test in theirs.items():
-        own = where.setdefault(name, test)
-        if own == test:
+        earlier_test = tests_by_field.setdefault(name, test)
+        if earlier_test == test:
             continue
-        if not (isinstance(own, dict) and isinstance(test, dict)):
-            common = [value for value in own if value in test] if isinstance(own, list) and isinstance(test, list) else []
+        if not (isinstance(earlier_test, dict) and isinstance(test, dict)):
+            common = (
+                [value for value in earlier_test if value in test]
+                if isinstance(earlier_test, list) and isinstance(test, list)
+                else []
+            )
             if not common:
                 return None
-            where[name] = common
+            tests_by_field[name] = common
         else:
-            where[name] = {
+            tests_by_field[name] = {
                 comparison: (max if comparison.startswith(">") else min)(
-                    bounds[comparison] for bounds in (own, test) if comparison in bounds
+                    bounds[comparison] for bounds in (earlier_test, test) if comparison in bounds
                 )
-                for comparison in own | test
+                for comparison in earlier_test | test
             }
-    return where
+    return tests_by_field
 
 
 def both(first: Filters, second: Filters) -> Filters | None:
@@ -146,9 +150,9 @@ def both(first: Filters, second: Filters) -> Filters | None:
         if ours in (None, [], {}):
             fields[name] = theirs
         elif name == "where":
-            if (where := _both_where(ours, theirs)) is None:
+            if (common_tests := _both_where(ours, theirs)) is None:
                 return None
-            fields[name] = where
+            fields[name] = common_tests
         elif name in ("since", "until"):
             fields[name] = (max if name == "since" else min)(ours, theirs)
         elif name == "has_figure" or not (common := [value for value in ours if value in theirs]):

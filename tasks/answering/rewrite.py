@@ -126,7 +126,9 @@ def spelt(
     corrected = question
     # From the end, so that the places of the words before stay right.
     for word in reversed(unknown_words):
-        vocabulary = vocabulary or {other for text in passages() for other in folded_words(text) if other.isalpha()}
+        vocabulary = vocabulary or {
+            passage_word for text in passages() for passage_word in folded_words(text) if passage_word.isalpha()
+        }
         similar = difflib.get_close_matches(word.folded, [v for v in vocabulary if v[0] == word.folded[0]], 1, ALIKE)
         if similar:
             corrected = f"{corrected[: word.start]}{similar[0]}{corrected[word.end :]}"

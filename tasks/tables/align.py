@@ -55,13 +55,13 @@ def gutters_of(lines: Sequence[Line]) -> list[float]:
     rows = [level for level in levels_of(lines) if is_split(level)]
     if not rows:
         return []
-    left = min(row[0].bbox.x0 for row in rows)
+    left_edge = min(row[0].bbox.x0 for row in rows)
     # How many more rows cover a coordinate, in whole points, than the one before.
     changes: Counter[int] = Counter()
     for row in rows:
         for cell in row:
-            changes[int(cell.bbox.x0 - left)] += 1
-            changes[math.ceil(cell.bbox.x1 - left) + 1] -= 1
+            changes[int(cell.bbox.x0 - left_edge)] += 1
+            changes[math.ceil(cell.bbox.x1 - left_edge) + 1] -= 1
     least = GUTTER_EM * median(max(cell.size for cell in row) for row in rows)
     columns: list[tuple[float, float]] = []
     covered, start = 0, None
@@ -69,12 +69,12 @@ def gutters_of(lines: Sequence[Line]) -> list[float]:
         covered += changes[at]
         is_inked = covered > CROSSED_SHARE * len(rows)
         if is_inked and start is None:
-            start = left + at
+            start = left_edge + at
         elif not is_inked and start is not None:
             if columns and start - columns[-1][1] < least:
                 # A gap narrower than a gutter is a blank between words, so both sides of it are one column.
                 start = columns.pop()[0]
-            columns.append((start, left + at))
+            columns.append((start, left_edge + at))
             start = None
     return [(end + start) / 2 for (_, end), (start, _) in pairwise(columns)]
 

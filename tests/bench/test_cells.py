@@ -9,7 +9,7 @@ MARKDOWN = "| A | B |\n|---|---|\n| 1 | 2 |"
 
 
 def test_tables_are_read_from_latex_html_and_markdown() -> None:
-    found = [
+    tables = [
         [[" ".join(cell.split()) for cell in row] for row in table] for table in tables_in(f"{LATEX}\n{HTML}\n{MARKDOWN}")
     ]
-    assert found == [[["A", r"B \& C"], ["1", "2 3"]], [["A", "B"]], [["A", "B"], ["1", "2"]]]
+    assert tables == [[["A", r"B \& C"], ["1", "2 3"]], [["A", "B"]], [["A", "B"], ["1", "2"]]]

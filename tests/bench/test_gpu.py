@@ -33,8 +33,10 @@ def test_every_model_is_measured_at_tiny_sizes(
     monkeypatch.setattr(sys, "argv", ["gpu", "--tiny", "--models", "--out", str(out)])
     gpu.main()
     measured = json.loads(out.read_text())["measured"]
-    assert {one["model"] for one in measured} == {job.model for job in gpu.jobs(tiny=True)}, capsys.readouterr().out
-    assert all(one["per_s"] > 0 and one["tflops"] > 0 for one in measured)
+    assert {measurement["model"] for measurement in measured} == {job.model for job in gpu.jobs(tiny=True)}, (
+        capsys.readouterr().out
+    )
+    assert all(measurement["per_s"] > 0 and measurement["tflops"] > 0 for measurement in measured)
 
 
 def test_the_page_on_sizes_has_the_table_by_which_plans_estimate() -> None:

@@ -59,7 +59,9 @@ def test_a_tool_that_is_a_script_is_asked_and_stays_silent(
     (tmp_path / "beside.py").write_text(TOOL)
     judge = judgement(tmp_path / "beside.py")
     judged = judge([_page((0, 0, 9, 9)) | {"tagged_text": "words<0>"}, _page((0, 0, 9, 9))], pdf)
-    assert [(one.way, one.tag, one.distance, one.right) for one in judged] == [("beside", "<0>", 5, True)]
+    assert [
+        (judged_figure.way, judged_figure.tag, judged_figure.distance, judged_figure.right) for judged_figure in judged
+    ] == [("beside", "<0>", 5, True)]
     assert capsys.readouterr().out == ""
 
 
@@ -75,7 +77,7 @@ def test_each_occurrence_of_a_symbol_serves_one_picture(pdf: Path, tmp_path: Pat
     text = f"<image:1.png>{far}Pressstart<image:1.png>{far}<image:2.png>"
     figures = [{"tag": f"<image:{number}.png>"} for number in (1, 1, 1, 2)]
     judged = judge([{"page": 1, "tagged_text": text, "figures": figures}], pdf)
-    assert sorted((one.tag, one.right, one.distance or 0) for one in judged) == [
+    assert sorted((judged_figure.tag, judged_figure.right, judged_figure.distance or 0) for judged_figure in judged) == [
         ("<image:1.png>", False, 0),
         ("<image:1.png>", False, 60),
         ("<image:1.png>", True, 0),

@@ -20,27 +20,27 @@ LAYERS = {("a.pdf", 2): "Seven of ten"}
 
 def test_questions_by_kind_of_evidence(tmp_path: Path) -> None:
     file = tmp_path / "q.jsonl"
-    file.write_text("".join(json.dumps(one) + "\n" for one in GOLD))
-    read = {one.id: one for one in read_questions(file, LAYERS)}
-    assert {name: one.kinds for name, one in read.items()} == {
+    file.write_text("".join(json.dumps(question) + "\n" for question in GOLD))
+    read = {question.id: question for question in read_questions(file, LAYERS)}
+    assert {name: question.kinds for name, question in read.items()} == {
         "1": ("figure or chart", "… whose answer isn't text"),
         "2": ("table",),
         "5": ("figure or chart",),
     }
-    assert [one.is_open for one in read.values()] == [True, False, True]
+    assert [question.is_open for question in read.values()] == [True, False, True]
 
 
 def test_hand_computed_measures_and_their_page(tmp_path: Path) -> None:
     file = tmp_path / "q.jsonl"
-    file.write_text("".join(json.dumps(one) + "\n" for one in GOLD))
+    file.write_text("".join(json.dumps(entry) + "\n" for entry in GOLD))
     questions = list(read_questions(file, LAYERS))
     inside = {"1": [("a.pdf", 9), ("a.pdf", 2)], "2": [("a.pdf", 1)], "5": []}
-    found = measured(inside, questions)
-    assert found["Success@1"] == {"1": 0, "2": 1, "5": 0}
-    assert found["R@5"] == {"1": 1, "2": 0.5, "5": 0}
-    assert found["nDCG@10"] == pytest.approx({"1": 0.6309, "2": 1 / 1.6309, "5": 0}, abs=1e-4)
+    measures = measured(inside, questions)
+    assert measures["Success@1"] == {"1": 0, "2": 1, "5": 0}
+    assert measures["R@5"] == {"1": 1, "2": 0.5, "5": 0}
+    assert measures["nDCG@10"] == pytest.approx({"1": 0.6309, "2": 1 / 1.6309, "5": 0}, abs=1e-4)
 
-    runs = {INSIDE: found, OVER: measured({"1": inside["1"], "5": []}, questions)}
+    runs = {INSIDE: measures, OVER: measured({"1": inside["1"], "5": []}, questions)}
     text = report(questions, {"ours": runs, "theirs": runs}, version="v", documents=1)
     assert "| ours | 0.333 (0.00–0.67) | 0.667" in text
     assert "| @5, all | +0.000 (+0.000 to +0.000) |" in text

@@ -60,8 +60,8 @@ def test_pages_as_pictures_give_the_rows_of_their_tables_by_ocr(pdf: Path) -> No
     write_pictures(pdf, scan, dpi=150)
     with pymupdf.open(scan) as document:
         assert document[0].get_text() == ""
-    (given,), (page,) = inset_pages(pdf), recognised_pages(scan)
-    (expected,), (table,) = given["tables"], page["tables"]
+    (pdf_page,), (page,) = inset_pages(pdf), recognised_pages(scan)
+    (expected,), (table,) = pdf_page["tables"], page["tables"]
     assert table["rows"] == expected["rows"]
     assert [region["found_by"] for region in table["regions"]] == ["recognised"]
     assert table["bbox"] == pytest.approx(expected["bbox"], abs=3)
@@ -71,14 +71,17 @@ def test_a_rotated_page_as_a_picture_is_rotated_as_well(pdf: Path) -> None:
     with pymupdf.open(pdf) as document:
         document[0].set_rotation(90)
         document.saveIncr()
-        shown = document[0].get_pixmap(dpi=72)
+        displayed = document[0].get_pixmap(dpi=72)
     scan = pdf.with_name("scan.pdf")
     write_pictures(pdf, scan, dpi=72)
     with pymupdf.open(scan) as document:
         assert document[0].rotation == 90
         drawn = document[0].get_pixmap(dpi=72)
-    assert (drawn.width, drawn.height) == (shown.width, shown.height)
-    differences = [abs(one - other) for one, other in zip(drawn.samples, shown.samples, strict=True)]
+    assert (drawn.width, drawn.height) == (displayed.width, displayed.height)
+    differences = [
+        abs(drawn_sample - displayed_sample)
+        for drawn_sample, displayed_sample in zip(drawn.samples, displayed.samples, strict=True)
+    ]
     assert sum(differences) < len(differences), "less than a level on the mean"
 
 
@@ -86,21 +89,21 @@ def test_a_rotated_page_as_a_picture_is_rotated_as_well(pdf: Path) -> None:
 @pytest.mark.parametrize("skew", [3.0, -5.0])
 def test_a_skewed_synthetic_table_as_a_picture_has_its_cells(tmp_path: Path, skew: float) -> None:
     for style in ("grouped, ruled, labels over rows", "rules between rows"):
-        made = STYLES[style](random.Random(1))
+        synthetic = STYLES[style](random.Random(1))
         pdf, scan = tmp_path / "hard.pdf", tmp_path / "scan.pdf"
-        pdf.write_bytes(made.pdf)
-        ((place, *_), (given, *_)) = write_pictures(pdf, scan, 150, skew), inset_pages(pdf)
+        pdf.write_bytes(synthetic.pdf)
+        ((matrix, *_), (pdf_page, *_)) = write_pictures(pdf, scan, 150, skew), inset_pages(pdf)
         (page,) = recognised_pages(scan)
-        (table,), (straight,) = page["tables"], given["tables"]
-        assert neighbours_f1(table["rows"], made.tables[0].rows) >= 0.95
-        assert table["bbox"] == pytest.approx(list(pymupdf.Rect(straight["bbox"]) * place), abs=8)
+        (table,), (straight,) = page["tables"], pdf_page["tables"]
+        assert neighbours_f1(table["rows"], synthetic.tables[0].rows) >= 0.95
+        assert table["bbox"] == pytest.approx(list(pymupdf.Rect(straight["bbox"]) * matrix), abs=8)
 
 
 @pytest.mark.slow
 def test_a_table_in_a_picture_on_a_page_with_text_has_its_cells_and_the_picture_stays(tmp_path: Path) -> None:
-    made, pdf = STYLES["grouped, ruled, labels over rows"](random.Random(1)), tmp_path / "manual.pdf"
-    (true,) = made.tables
-    with pymupdf.open(stream=made.pdf) as document:
+    synthetic, pdf = STYLES["grouped, ruled, labels over rows"](random.Random(1)), tmp_path / "manual.pdf"
+    (true,) = synthetic.tables
+    with pymupdf.open(stream=synthetic.pdf) as document:
         drawn = document[0].get_pixmap(dpi=150, clip=(60, 150, 535, 170 + 15 * len(true.rows))).tobytes("png")
     with pymupdf.open() as document:
         page = document.new_page()
@@ -121,8 +124,8 @@ def test_true_tables_are_moved_to_where_the_skewed_pages_show_them(pdf: Path) ->
     table = {"doc": "manual", "regions": [{"page": 1, "bbox": [72, 100, 272, 172]}], "cells": []}
     truth.write_text(json.dumps(table) + "\n")
     scan = pdf.with_name("scan.pdf")
-    places = write_pictures(pdf, scan, 100, 5)
-    (line,) = moved(truth, {"manual": places})
+    matrices = write_pictures(pdf, scan, 100, 5)
+    (line,) = moved(truth, {"manual": matrices})
     (region,) = json.loads(line)["regions"]
     with pymupdf.open(scan) as document:
         pixels = document[0].get_pixmap(dpi=72, colorspace=pymupdf.csGRAY)

@@ -10,10 +10,10 @@ def test_a_corpus_that_is_not_there_is_one_line_and_no_protocol(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["inset", "mcp", "nothing"])
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as raised:
         main()
-    shown = capsys.readouterr()
-    assert (left.value.code, shown.out) == (2, "")
-    assert shown.err.startswith("inset: ")
-    assert "nothing" in shown.err
-    assert shown.err.count("\n") == 1
+    output = capsys.readouterr()
+    assert (raised.value.code, output.out) == (2, "")
+    assert output.err.startswith("inset: ")
+    assert "nothing" in output.err
+    assert output.err.count("\n") == 1

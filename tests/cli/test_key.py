@@ -14,12 +14,12 @@ RUNNER = CliRunner()
 
 def test_a_new_key_opens_what_its_line_says(tmp_path: Path) -> None:
     limits = ["--per-minute", "60", "--concurrent", "2", "--max-k", "20", "--metrics"]
-    made = RUNNER.invoke(app, ["key", "équipe", "--corpora", "pumps, valves", "--expires", "12w", *limits])
-    assert made.exit_code == 0
-    key = next(word for word in made.stderr.split() if word.startswith(KEY_PREFIX))
-    assert key not in made.stdout
+    result = RUNNER.invoke(app, ["key", "équipe", "--corpora", "pumps, valves", "--expires", "12w", *limits])
+    assert result.exit_code == 0
+    key = next(word for word in result.stderr.split() if word.startswith(KEY_PREFIX))
+    assert key not in result.stdout
     file = tmp_path / "keys.jsonl"
-    file.write_text(made.stdout)
+    file.write_text(result.stdout)
     entry = KeyFile(file).find(key)
     assert entry is not None
     assert (entry.name, entry.corpora) == ("équipe", ("pumps", "valves"))
@@ -29,9 +29,9 @@ def test_a_new_key_opens_what_its_line_says(tmp_path: Path) -> None:
 
 
 def test_two_keys_of_one_name_differ() -> None:
-    made = [json.loads(RUNNER.invoke(app, ["key", "a", "--corpora", "*", "--json"]).stdout) for _ in range(2)]
-    assert made[0]["key"] != made[1]["key"]
-    assert made[0]["entry"]["sha256"] != made[1]["entry"]["sha256"]
+    keys = [json.loads(RUNNER.invoke(app, ["key", "a", "--corpora", "*", "--json"]).stdout) for _ in range(2)]
+    assert keys[0]["key"] != keys[1]["key"]
+    assert keys[0]["entry"]["sha256"] != keys[1]["entry"]["sha256"]
 
 
 @pytest.mark.parametrize("expires", ["never", "2999-01-31", "1d"])
@@ -57,11 +57,11 @@ def test_an_expiry_is_a_span_a_date_or_never(expires: str) -> None:
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], line: str) -> None:
-    made = RUNNER.invoke(app, ["key", *arguments])
-    assert isinstance(made.exception, UserError)
-    assert line in made.exception.message
-    assert "\n" not in made.exception.message
-    assert made.stdout == ""
+    result = RUNNER.invoke(app, ["key", *arguments])
+    assert isinstance(result.exception, UserError)
+    assert line in result.exception.message
+    assert "\n" not in result.exception.message
+    assert result.stdout == ""
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1"])

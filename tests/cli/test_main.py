@@ -42,10 +42,10 @@ def inset(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 
     def run(*arguments: str | Path) -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["inset", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as raised:
             main.main()
         output = capsys.readouterr()
-        return CommandResult(int(ended.value.code or 0), output.out, output.err)
+        return CommandResult(int(raised.value.code or 0), output.out, output.err)
 
     return run
 
@@ -60,14 +60,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def turn_off_ocr(folder: Path, more: str = "") -> None:
+def turn_off_ocr(folder: Path, extra: str = "") -> None:
     """OCR has tests of its own."""
-    (folder / "corpora" / "manuals.yaml").write_text(f"name: manuals\nsource: ../pdfs\ncaptions: {{ocr: none}}\n{more}")
+    (folder / "corpora" / "manuals.yaml").write_text(f"name: manuals\nsource: ../pdfs\ncaptions: {{ocr: none}}\n{extra}")
 
 
 def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
-    made = inset("init", "--json")
-    assert (made.code, Path(made.json["file"]).name) == (0, "manuals.yaml")
+    created = inset("init", "--json")
+    assert (created.code, Path(created.json["file"]).name) == (0, "manuals.yaml")
     turn_off_ocr(folder, "gates: {max_quarantined: 0.5}\n")
     planned = inset("plan", "manuals", "--json").json
     assert (planned["outcome"], planned["live"], planned["new"], planned["to_parse"]) == ("build", None, 2, 2)
@@ -95,17 +95,17 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
     assert f"{second['version']}  state previous, created (UTC) 20" in listed.out
     states = {row["version"]: row["state"] for row in inset("versions", "manuals", "--json").json["versions"]}
     assert states[first.json["version"]] == "live"
-    held = inset("refresh", "manuals", "--json").json
-    assert not held["published"]
-    said = inset("refresh", "manuals").err
-    assert f"manuals: version {held['version']} not published: the corpus is held since a rollback\n" in said
-    assert f"inset publish manuals {held['version']}\n" in said
-    assert inset("publish", "manuals", held["version"]).code == 0
-    changed = inset("diff", "manuals", first.json["version"], held["version"], "--json").json
+    third = inset("refresh", "manuals", "--json").json
+    assert not third["published"]
+    error_output = inset("refresh", "manuals").err
+    assert f"manuals: version {third['version']} not published: the corpus is held since a rollback\n" in error_output
+    assert f"inset publish manuals {third['version']}\n" in error_output
+    assert inset("publish", "manuals", third["version"]).code == 0
+    changed = inset("diff", "manuals", first.json["version"], third["version"], "--json").json
     assert (changed["documents"]["added"], len(changed["figures_gained"])) == (["broken.pdf"], 2)
     assert "## Documents added: 1" in inset("diff", "manuals", "previous", "live").out
 
-    _search_and_ask(inset, held["version"])
+    _search_and_ask(inset, third["version"])
     _many_questions(inset, folder)
     spare = inset("prune", "manuals", "--json").json
     inset("prune", "manuals", "--yes")
@@ -114,15 +114,15 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
     assert inset("prune", "manuals", "--yes").err.endswith("manuals: removed, 2.0 kB\n")
     assert (spare["removed"], spare["versions"]) == (False, [])
     exported = inset("export", "manuals", "--tables", folder / "tables", "--json").json
-    assert (exported["version"], exported["documents"]) == (held["version"], 3)
+    assert (exported["version"], exported["documents"]) == (third["version"], 3)
     assert (Path(exported["folder"]) / "tables.parquet").is_file()
-    for name, version in {"live": held, "previous": first.json, "latest": held}.items():
-        found = inset("search", "manuals", "screws", "--version", name, "-k", "1", "--json").json
-        assert found["version"] == version["version"]
+    for name, version in {"live": third, "previous": first.json, "latest": third}.items():
+        result = inset("search", "manuals", "screws", "--version", name, "-k", "1", "--json").json
+        assert result["version"] == version["version"]
     live = next((folder / ".inset").rglob("LIVE"))
     live.unlink()
     lost = inset("versions", "manuals")
-    assert (lost.code, held["version"] in lost.out) == (0, True)
+    assert (lost.code, third["version"] in lost.out) == (0, True)
     assert "LIVE is missing; to restore it: inset refresh manuals, or choose a version" in lost.err
     assert inset("publish", "manuals", "latest").code == 0
 
@@ -140,10 +140,10 @@ def test_pages_that_fail_alike_are_one_line(folder: Path, inset: Inset) -> None:
             with pymupdf.open(write_scan(folder / f"{subject}.pdf", subject)) as scan:
                 scans.insert_pdf(scan)
         scans.save(folder / "pdfs" / "scans.pdf")
-    left = "over_budget: words of a figure are not read yet: budget.ocr_items was spent; the next refresh continues"
+    message = "over_budget: words of a figure are not read yet: budget.ocr_items was spent; the next refresh continues"
     output = inset("refresh", "manuals").err
     partly = [line for line in output.splitlines() if "scans.pdf" in line]
-    assert partly == [f"  partly read: pages 1, 3-4 of scans.pdf: {left}"]
+    assert partly == [f"  partly read: pages 1, 3-4 of scans.pdf: {message}"]
     (line,) = [line for line in inset("quarantine", "manuals").out.splitlines() if "scans.pdf" in line]
     assert line.split()[:4] == ["scans.pdf", "1,", "3-4", "recognise"]
     listed = inset("quarantine", "manuals", "--json").json["failures"]
@@ -163,18 +163,20 @@ def test_pages_that_are_damaged_alike_are_one_line_of_a_parse(folder: Path, inse
 
 
 def _search_and_ask(inset: Inset, version: str) -> None:
-    found = inset("search", "manuals", "repaired valve screws", "-k", "3", "--preset", "bm25", "--json").json
-    assert (found["version"], found["preset"]) == (version, "bm25")
-    wanted = "evidence_id score modality doc_id source page bbox section_path text tagged_text figure_refs".split()
-    assert all(name in found["hits"][0] for name in wanted)
-    assert found["hits"][0]["source"] == "broken.pdf"
+    result = inset("search", "manuals", "repaired valve screws", "-k", "3", "--preset", "bm25", "--json").json
+    assert (result["version"], result["preset"]) == (version, "bm25")
+    fields = "evidence_id score modality doc_id source page bbox section_path text tagged_text figure_refs".split()
+    assert all(name in result["hits"][0] for name in fields)
+    assert result["hits"][0]["source"] == "broken.pdf"
     _narrowed(inset)
-    (shown, *_) = inset("search", "manuals", "repaired valve", "--modality", "figure", "-k", "1", "--json").json["hits"]
-    like = inset("search", "manuals", "--like", shown["figure_id"], "-k", "2", "--json").json["hits"]
+    (figure_hit, *_) = inset("search", "manuals", "repaired valve", "--modality", "figure", "-k", "1", "--json").json[
+        "hits"
+    ]
+    like = inset("search", "manuals", "--like", figure_hit["figure_id"], "-k", "2", "--json").json["hits"]
     assert like
-    assert shown["figure_id"] not in [hit["figure_id"] for hit in like]
-    ways = {preset["name"]: preset["missing"] for preset in inset("presets", "manuals", "--json").json["presets"]}
-    assert (ways["pages"], ways["image"]) == ([], ["vectors image (set embeddings.image)"])
+    assert figure_hit["figure_id"] not in [hit["figure_id"] for hit in like]
+    missing = {preset["name"]: preset["missing"] for preset in inset("presets", "manuals", "--json").json["presets"]}
+    assert (missing["pages"], missing["image"]) == ([], ["vectors image (set embeddings.image)"])
     traced = inset("search", "manuals", "valve", "--set", "select.diversity=0.5", "--trace", "-k", "1")
     assert "select" in traced.out
     answer = inset("ask", "manuals", "What does the repaired valve look like from side 2?", "--json").json
@@ -209,8 +211,8 @@ def _narrowed(inset: Inset) -> None:
         "--phrase",
         "has 2 screws",
     )
-    found = inset(*search, *narrow, "--since", "2024", "--json").json
-    assert found["hits"] == [], "none of them names a day"
+    result = inset(*search, *narrow, "--since", "2024", "--json").json
+    assert result["hits"] == [], "none of them names a day"
     (hit,) = inset(*search, *narrow, "--highlight", "--json").json["hits"]
     assert (hit["source"], hit["page"]) == ("winch.pdf", 2)
     assert "winch" in [hit["text"][slice(*span)] for span in hit["highlights"]]
@@ -231,8 +233,8 @@ def _many_questions(inset: Inset, folder: Path) -> None:
     assert "can't write" in unwritable.err
     assert "search:" not in unwritable.err, "known before all are searched"
     assert "there is no version" in inset("search", "manuals", "valve", "--version", "../x").err
-    done = inset("questions", "rank", "manuals", questions, "--out", folder / "ranked.jsonl", "--json")
-    assert done.code == 0
+    result = inset("questions", "rank", "manuals", questions, "--out", folder / "ranked.jsonl", "--json")
+    assert result.code == 0
     ranked = {row["id"]: row["ranking"] for row in map(json.loads, (folder / "ranked.jsonl").read_text().splitlines())}
     assert ranked["a"][0][0] == "winch.pdf"
     assert {source for source, _ in ranked["b"]} == {"pump.pdf"}
@@ -265,9 +267,9 @@ def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset)
     )
     assert inset("quarantine", "manuals", "--replay", "--json").json["published"]
     assert inset("publish", "manuals", version, "--override", "one empty file isn't a reason", "--json").code == 0
-    shown = inset("versions", "manuals")
-    assert f"{version}: gates overridden on " in shown.err
-    assert f"action override, version {version}, by {this_person()}, reason one empty file isn't a reason" in shown.out
+    versions = inset("versions", "manuals")
+    assert f"{version}: gates overridden on " in versions.err
+    assert f"action override, version {version}, by {this_person()}, reason one empty file isn't a reason" in versions.out
     turn_off_ocr(folder, "gates: {max_quarantined: 0.0}\n")
     again = inset("refresh", "manuals", "--json")
     assert (again.code, again.json["version"], again.json["published"]) == (0, version, False), "it is the live version"
@@ -286,11 +288,11 @@ def test_a_document_that_breaks_a_law_is_shown_with_its_pages_and_what_to_do(
         return [piece for piece in pieces if piece.modality != "figure" or "Winch" not in document.title]
 
     monkeypatch.setattr("ray_jobs.enrich.chunk", lose_figures)
-    made = inset("refresh", "manuals")
-    assert made.code == 0
-    *_, shown, retry = made.err.splitlines()
+    result = inset("refresh", "manuals")
+    assert result.code == 0
+    *_, line, retry = result.err.splitlines()
     message = "figures conserved: a figure has no row (pages 1, 2); this is a fault of Inset: please report it"
-    assert shown == f"  quarantine: winch.pdf: law_broken: {message}"
+    assert line == f"  quarantine: winch.pdf: law_broken: {message}"
     assert retry.endswith("try it again: inset quarantine manuals --replay")
     (failure,) = inset("quarantine", "manuals", "--json").json["failures"]
     assert (failure["source"], failure["code"], failure["step"], failure["message"]) == (
@@ -304,9 +306,9 @@ def test_a_document_that_breaks_a_law_is_shown_with_its_pages_and_what_to_do(
 
 
 def test_parse_shows_a_single_pdf(folder: Path, inset: Inset) -> None:
-    shown = inset("parse", folder / "pdfs" / "pump.pdf", "--out", folder / "shown", "--json").json
-    assert set(shown) >= {"doc_id", "source", "pages", "failures"}
-    page = shown["pages"][0]
+    parsed = inset("parse", folder / "pdfs" / "pump.pdf", "--out", folder / "shown", "--json").json
+    assert set(parsed) >= {"doc_id", "source", "pages", "failures"}
+    page = parsed["pages"][0]
     assert set(page) >= {"page", "width_pt", "height_pt", "tagged_text", "figures"}
     figure = page["figures"][0]
     assert {"tag", "figure_id", "bbox", "role", "kind", "caption"} <= set(figure)
@@ -315,17 +317,17 @@ def test_parse_shows_a_single_pdf(folder: Path, inset: Inset) -> None:
     assert list((folder / "shown").rglob("*.png"))
     (heading,) = page["outline"]
     assert (heading["level"], heading["title"]) == (1, "1 Service of the water pump, part 1")
-    section, image = shown["contents"].splitlines()[:2]
+    section, image = parsed["contents"].splitlines()[:2]
     assert section == f"- {heading['title']} [{heading['node_id']}]"
     assert image.startswith("  - [image] Figure 1: The water pump seen from side 1 [")
     printed = inset("parse", folder / "pdfs" / "pump.pdf", "--contents")
-    assert printed.out.splitlines() == shown["contents"].splitlines()
+    assert printed.out.splitlines() == parsed["contents"].splitlines()
 
 
 def test_parse_shows_a_table_once_with_all_its_rows_and_each_page_its_own(folder: Path, inset: Inset) -> None:
     write_long_table(folder / "pdfs" / "table.pdf")
-    shown = inset("parse", folder / "pdfs" / "table.pdf", "--json").json
-    first, second = shown["pages"]
+    parsed = inset("parse", folder / "pdfs" / "table.pdf", "--json").json
+    first, second = parsed["pages"]
     (table,) = first["tables"]
     assert second["tables"] == []
     assert set(table) == {"bbox", "caption", "header", "rows", "markdown", "html", "regions", "spans"}
@@ -369,10 +371,10 @@ def test_parse_says_whose_words_a_scan_with_a_text_layer_has(folder: Path, inset
 
 def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
     file = folder / "pdfs" / "pump.pdf"
-    shown = inset("parse", file, "--out", folder / "shown", "--tagged-pdf", "--json").json
+    parsed = inset("parse", file, "--out", folder / "shown", "--tagged-pdf", "--json").json
     data = (folder / "shown" / "tagged.pdf").read_bytes()
     assert data.startswith(file.read_bytes())
-    for page, copy in zip(shown["pages"], pymupdf.open(stream=data, filetype="pdf"), strict=True):
+    for page, copy in zip(parsed["pages"], pymupdf.open(stream=data, filetype="pdf"), strict=True):
         assert [figure["tag"] in copy.get_text() for figure in page["figures"]] == [True]
 
 
@@ -451,9 +453,9 @@ def test_parse_says_in_one_line_what_nobody_foresaw(folder: Path, inset: Inset, 
         raise RecursionError("too deep")
 
     monkeypatch.setattr("pipeline.inspection.inspect.structure_with", structure_with)
-    shown = inset("parse", folder / "pdfs" / "pump.pdf")
-    assert (shown.code, shown.out) == (2, "")
-    assert shown.err == "pump.pdf: crashed: structuring it failed: RecursionError: too deep\n"
+    result = inset("parse", folder / "pdfs" / "pump.pdf")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "pump.pdf: crashed: structuring it failed: RecursionError: too deep\n"
 
 
 _FORGED = "pump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:\u202e.pdf"
@@ -465,9 +467,9 @@ def test_a_name_forges_no_line_and_no_escape_sequence_runs(folder: Path, inset: 
     (folder / "pdfs" / "pump.pdf").rename(folder / "pdfs" / _FORGED)
     (folder / "pdfs" / f"bad{_FORGED}").write_bytes(b"<html>")
     (folder / "pdfs" / f"gone{_FORGED}").symlink_to("nowhere")
-    made, planned = inset("refresh", "manuals"), inset("plan", "manuals")
+    refreshed, planned = inset("refresh", "manuals"), inset("plan", "manuals")
     outputs = [
-        made.err,
+        refreshed.err,
         planned.out + planned.err,
         inset("quarantine", "manuals").out,
         inset("search", "manuals", "screws of the pump").out,
@@ -480,9 +482,9 @@ def test_a_name_forges_no_line_and_no_escape_sequence_runs(folder: Path, inset: 
         assert not set("\x1b\x9b\u202e") & set(text)
     assert r"gonepump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:\u202e.pdf: source_unreadable" in outputs[1]
     assert r"pump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:" in outputs[3]
-    found = inset("search", "manuals", "screws of the pump", "--json")
-    assert _FORGED in {hit["source"] for hit in found.json["hits"]}, "JSON says what is so"
-    assert not set("\x1b\x9b\u202e") & set(found.out)
+    searched = inset("search", "manuals", "screws of the pump", "--json")
+    assert _FORGED in {hit["source"] for hit in searched.json["hits"]}, "JSON says what is so"
+    assert not set("\x1b\x9b\u202e") & set(searched.out)
     note = next((folder / ".inset").rglob("release_note.md")).read_text()
     assert not set("\x1b\x9b\u202e") & set(note)
     assert not [line for line in note.splitlines() if line.startswith("✓")]
@@ -503,10 +505,10 @@ def test_json_stands_alone_on_standard_output(folder: Path) -> None:
     (folder / "corpora").mkdir()
     turn_off_ocr(folder)
     command = [sys.executable, "-m", "cli.main", "refresh", "manuals", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["published"]
-    assert "embed" in done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout)["published"]
+    assert "embed" in process.stderr
 
 
 @pytest.mark.slow
@@ -526,9 +528,9 @@ def test_a_question_loads_what_it_needs(folder: Path, inset: Inset, command: str
         "Which screws hold the winch?",
         "--json",
     ]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    process = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=folder)
+    assert process.returncode == 0, process.stderr
+    loaded = {line.rpartition("|")[2].strip() for line in process.stderr.splitlines() if line.startswith("import time:")}
     assert "onnxruntime" in loaded
     heavy = {
         "boto3",
@@ -546,11 +548,11 @@ def test_a_question_loads_what_it_needs(folder: Path, inset: Inset, command: str
 def test_modules_of_the_folder_that_one_is_in_are_not_imported(folder: Path) -> None:
     (folder / "select.py").write_text("raise SystemExit('imported')")
     command = [str(Path(sys.executable).with_name("inset")), "parse", "pdfs/pump.pdf"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert (done.returncode, "imported" in done.stderr) == (0, False), done.stderr
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (process.returncode, "imported" in process.stderr) == (0, False), process.stderr
 
 
 def test_too_many_filters_are_one_line(folder: Path, inset: Inset) -> None:
-    done = inset("search", "manuals", "winch", *(part for n in range(200) for part in ("--phrase", f"word {n}")))
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert done.err.startswith("inset: filters: phrases: List should have at most")
+    result = inset("search", "manuals", "winch", *(part for n in range(200) for part in ("--phrase", f"word {n}")))
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert result.err.startswith("inset: filters: phrases: List should have at most")

@@ -57,18 +57,18 @@ def empty(folder: Path) -> None:
 @pytest.mark.parametrize("state", [ok, broken, refused, damaged, unfinished, stale, held, empty])
 def test_each_state_has_its_exit_code(folder: Path, state: Callable[[Path], None]) -> None:
     state(folder)
-    made = CliRunner().invoke(app, ["status", "--json"])
-    found = json.loads(made.stdout)
-    assert found["state"] == found["corpora"][0]["state"] == state.__name__
-    assert made.exit_code == State[state.__name__.upper()].exit_code
+    result = CliRunner().invoke(app, ["status", "--json"])
+    report = json.loads(result.stdout)
+    assert report["state"] == report["corpora"][0]["state"] == state.__name__
+    assert result.exit_code == State[state.__name__.upper()].exit_code
 
 
 def test_the_exit_code_is_that_of_the_worst_state(folder: Path) -> None:
     write_version(write_corpus(folder, "pumps", versions=1), "pumps", 1, gates=[REFUSES])
     write_corpus(folder, "winches", versions=1)
-    shown = CliRunner().invoke(app, ["status"])
-    assert shown.exit_code == State.REFUSED.exit_code
-    assert "a loss of 80 %" in shown.stdout
+    result = CliRunner().invoke(app, ["status"])
+    assert result.exit_code == State.REFUSED.exit_code
+    assert "a loss of 80 %" in result.stdout
     assert CliRunner().invoke(app, ["status", "winches"]).exit_code == 0
 
 

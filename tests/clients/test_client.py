@@ -55,32 +55,32 @@ def scripted(*replies: httpx.Response) -> tuple[Client, list[httpx.Request]]:
 
 
 def test_what_is_left_out_of_the_client_is_there() -> None:
-    known = {operation["operationId"] for methods in API["paths"].values() for operation in methods.values()}
-    assert set(LEFT_OUT) <= known
-    assert len(OPERATIONS) == len(known) - len(LEFT_OUT)
+    operation_ids = {operation["operationId"] for methods in API["paths"].values() for operation in methods.values()}
+    assert set(LEFT_OUT) <= operation_ids
+    assert len(OPERATIONS) == len(operation_ids) - len(LEFT_OUT)
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_every_operation_is_a_method_with_all_its_parameters(name: str, kind: type[Client] | type[AsyncClient]) -> None:
     method, path, operation = OPERATIONS[name]
-    asked: list[httpx.Request] = []
+    requests: list[httpx.Request] = []
 
     def reply(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
+        requests.append(request)
         return httpx.Response(200, json=[])
 
-    given = {
-        where: {found["name"]: "7" for found in operation.get("parameters", []) if found["in"] == where}
-        for where in ("path", "query")
+    arguments = {
+        location: {parameter["name"]: "7" for parameter in operation.get("parameters", []) if parameter["in"] == location}
+        for location in ("path", "query")
     }
-    named = re.findall(r"{(\w+)}", path)
+    path_names = re.findall(r"{(\w+)}", path)
     client = kind("http://inset.example/below/", transport=httpx.MockTransport(reply))
-    result = getattr(client, name)(*(given["path"][each] for each in named), **given["query"])
+    result = getattr(client, name)(*(arguments["path"][path_name] for path_name in path_names), **arguments["query"])
     if inspect.isawaitable(result):
         asyncio.run(_value(result))
-    assert [asked[0].method, asked[0].url.path] == [method, "/below" + re.sub(r"{\w+}", "7", path)]
-    assert dict(asked[0].url.params) == given["query"] | SET.get(name, {})
+    assert [requests[0].method, requests[0].url.path] == [method, "/below" + re.sub(r"{\w+}", "7", path)]
+    assert dict(requests[0].url.params) == arguments["query"] | SET.get(name, {})
 
 
 async def _value(result: Any) -> Any:
@@ -94,8 +94,8 @@ def test_names_stay_within_their_part_of_a_path() -> None:
 
 
 def test_a_round_trip(inset: Client, corpus: FakeCorpus) -> None:
-    found = inset.search("pumps", query="valve", k=3, filters={"has_figure": True})
-    assert found["hits"][0]["figures"][0]["figure_id"] == FIGURE_ID
+    result = inset.search("pumps", query="valve", k=3, filters={"has_figure": True})
+    assert result["hits"][0]["figures"][0]["figure_id"] == FIGURE_ID
     assert (corpus.queries[-1].k, corpus.queries[-1].filters.has_figure) == (3, True)
     assert [part["type"] for part in inset.answer("pumps", question="valve?")["parts"]] == ["text", "figure"]
     assert inset.figure("pumps", FIGURE_ID, version=LIVE) == b"pixels"
@@ -112,9 +112,9 @@ def test_a_round_trip(inset: Client, corpus: FakeCorpus) -> None:
 def test_a_round_trip_without_waiting(url: str) -> None:
     async def ask() -> tuple[str, Sequence[str], bytes]:
         async with AsyncClient(url) as inset:
-            found, picture = await asyncio.gather(inset.search("pumps", query="valve"), inset.figure("pumps", FIGURE_ID))
+            result, picture = await asyncio.gather(inset.search("pumps", query="valve"), inset.figure("pumps", FIGURE_ID))
             events = [event["event"] async for event in inset.answer_events("pumps", question="valve?")]
-            return found["version"], events, picture
+            return result["version"], events, picture
 
     assert asyncio.run(ask()) == (LIVE, ["start", "part", "part", "result"], b"pixels")
 
@@ -127,11 +127,11 @@ def test_an_error_has_what_the_service_says(inset: Client) -> None:
 
 
 def test_a_key_is_sent(corpus: FakeCorpus, tmp_path: Path) -> None:
-    made = new_key()
-    (tmp_path / "keys.jsonl").write_text(key_line(Key(name="team", sha256=digest(made), corpora=("pumps",))))
+    key = new_key()
+    (tmp_path / "keys.jsonl").write_text(key_line(Key(name="team", sha256=digest(key), corpora=("pumps",))))
     app = create_app({"pumps": corpus}, access=Access(KeyFile(tmp_path / "keys.jsonl")))
     with serving(app) as url:
-        with Client(url, made) as inset:
+        with Client(url, key) as inset:
             assert inset.search("pumps", query="valve")["hits"]
         with Client(url) as inset, pytest.raises(ApiError, match=r"^401 unauthorized: a key is needed"):
             inset.search("pumps", query="valve")
@@ -209,9 +209,9 @@ def test_events_arrive_while_the_answer_is_written(inset: Client, corpus: FakeCo
     released, events = _streamed(
         inset, corpus, STARTED, TextDelta(part=0, text="Turn"), TransientError("the model has left")
     )
-    for wanted in ("start", "text"):
+    for event_name in ("start", "text"):
         released.release()
-        assert next(events)["event"] == wanted
+        assert next(events)["event"] == event_name
     released.release()
     with pytest.raises(ApiError, match=r"^503 unavailable: the model has left$"):
         next(events)

@@ -15,8 +15,8 @@ GENERATED = ("models.py", "_sync/__init__.py")
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder that has of a checkout what the client is generated from."""
-    kept = shutil.ignore_patterns("models.py", "_sync", "__pycache__", "build", "*.egg-info")
-    shutil.copytree(ROOT / "clients" / "python", tmp_path / "clients" / "python", ignore=kept)
+    ignored = shutil.ignore_patterns("models.py", "_sync", "__pycache__", "build", "*.egg-info")
+    shutil.copytree(ROOT / "clients" / "python", tmp_path / "clients" / "python", ignore=ignored)
     (tmp_path / "tests" / "golden").mkdir(parents=True)
     shutil.copy(ROOT / "tests" / "golden" / "openapi.json", tmp_path / "tests" / "golden")
     return tmp_path
@@ -29,7 +29,7 @@ def _python(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 def _generate(checkout: Path) -> list[int]:
     """Generate the client; return when each file was written, in nanoseconds."""
-    assert (done := _python(checkout, "clients/python/generate.py")).returncode == 0, done.stderr
+    assert (process := _python(checkout, "clients/python/generate.py")).returncode == 0, process.stderr
     return [(checkout / "clients" / "python" / "inset_client" / name).stat().st_mtime_ns for name in GENERATED]
 
 
@@ -48,9 +48,9 @@ def test_what_is_missing_or_older_than_its_input_is_generated(checkout: Path) ->
 def test_a_checkout_without_generated_files_has_the_asynchronous_client(checkout: Path) -> None:
     # The editable installation would find the generated files in the checkout of these tests.
     hidden = "import sys; sys.modules |= {'inset_client._sync': None, 'inset_client.models': None}"
-    done = _python(checkout, "-c", f"{hidden}; import inset_client.mcp; print(inset_client.AsyncClient.__name__)")
-    assert (done.stdout, done.stderr) == ("AsyncClient\n", "")
-    done = _python(checkout, "-c", f"{hidden}; from inset_client import Client")
-    assert done.stderr.splitlines()[-1] == (
+    process = _python(checkout, "-c", f"{hidden}; import inset_client.mcp; print(inset_client.AsyncClient.__name__)")
+    assert (process.stdout, process.stderr) == ("AsyncClient\n", "")
+    process = _python(checkout, "-c", f"{hidden}; from inset_client import Client")
+    assert process.stderr.splitlines()[-1] == (
         "ImportError: inset_client.Client is not generated; run 'make client' in the checkout, or pip install clients/python"
     )

@@ -43,15 +43,15 @@ def loaded(url: str, headers: Mapping[str, str] | None = None) -> str:
 
 def ask(
     server: str | StdioServerParameters,
-    work: Callable[[Client], Awaitable[None]],
+    scenario: Callable[[Client], Awaitable[None]],
     mode: Literal["auto", "legacy"] = "auto",
     headers: Mapping[str, str] | None = None,
 ) -> None:
     async def run() -> None:
         async with asyncio.timeout(120), httpx2.AsyncClient(headers=headers) as http:
-            place = streamable_http_client(server, http_client=http) if isinstance(server, str) else server
-            async with Client(place, mode=mode) as client:
-                await work(client)
+            transport = streamable_http_client(server, http_client=http) if isinstance(server, str) else server
+            async with Client(transport, mode=mode) as client:
+                await scenario(client)
 
     asyncio.run(run())
 
@@ -63,8 +63,8 @@ async def call(client: Client, tool: str, **arguments: Any) -> Any:
         (content,) = result.content
         assert isinstance(content, TextContent)
         raise ValueError(content.text)
-    found = [_value(content) for content in result.content]
-    return found[0] if len(found) == 1 else found
+    values = [_value(content) for content in result.content]
+    return values[0] if len(values) == 1 else values
 
 
 def _value(content: ContentBlock) -> Any:
@@ -88,8 +88,10 @@ def test_every_tool_answers_over_http(address: str, corpus: FakeCorpus, mode: Li
                     described.items() >= {name: field.description for name, field in Filters.model_fields.items()}.items()
                 )
         assert (await call(client, "list_corpora"))["name"] == "pumps"
-        found = await call(client, "search", corpus="pumps", query="valve", k=2, modalities=["table"], sections=["Service"])
-        assert found["hits"][0]["figures"][0]["figure_id"] == FIGURE_ID
+        result = await call(
+            client, "search", corpus="pumps", query="valve", k=2, modalities=["table"], sections=["Service"]
+        )
+        assert result["hits"][0]["figures"][0]["figure_id"] == FIGURE_ID
         assert corpus.queries[-1].filters.modalities == ["table"]
         await call(client, "search", corpus="pumps", query="valve", has_figure=False, page_ranges=[{"first": 3}])
         assert corpus.queries[-1].filters == Filters(has_figure=False, page_ranges=[PageRange(first=3)])
@@ -106,7 +108,7 @@ def test_every_tool_answers_over_http(address: str, corpus: FakeCorpus, mode: Li
         assert answer["citations"][0]["page"] == 3
         assert await call(client, "open_page", corpus="pumps", doc_id=DOC_ID, page=3) == b"page"
         pixels, about = await call(client, "open_figure", corpus="pumps", figure_id=FIGURE_ID)
-        place = {
+        figure_place = {
             "caption": "Figure 1",
             "doc_id": DOC_ID,
             "source": "manuals/pump.pdf",
@@ -114,7 +116,7 @@ def test_every_tool_answers_over_http(address: str, corpus: FakeCorpus, mode: Li
             "before": [],
             "after": [],
         }
-        assert (pixels, about["places"]) == (b"pixels", [place])
+        assert (pixels, about["places"]) == (b"pixels", [figure_place])
 
     ask(address, work, mode)
 
@@ -163,8 +165,8 @@ def test_an_error_is_a_line_that_an_agent_can_use(address: str, tool: str, argum
 
 
 def test_keys_hold_for_agents(corpus: FakeCorpus, tmp_path: Path) -> None:
-    made, file = new_key(), tmp_path / "keys.jsonl"
-    file.write_text(key_line(Key(name="team", sha256=digest(made), corpora=("pumps",), concurrent=1, per_minute=2)))
+    key, file = new_key(), tmp_path / "keys.jsonl"
+    file.write_text(key_line(Key(name="team", sha256=digest(key), corpora=("pumps",), concurrent=1, per_minute=2)))
     app = create_app({"pumps": corpus, "secret": FakeCorpus("secret")}, access=Access(KeyFile(file)))
 
     async def repeat(client: Client) -> None:
@@ -179,7 +181,7 @@ def test_keys_hold_for_agents(corpus: FakeCorpus, tmp_path: Path) -> None:
             await repeat(client)
 
     with serving(app) as url:
-        sent = {"authorization": f"Bearer {made}"}
+        sent = {"authorization": f"Bearer {key}"}
         ask(loaded(url, sent), work, headers=sent)
         assert httpx.post(f"{url}/mcp", json={}).status_code == 401
 
@@ -218,11 +220,11 @@ def test_an_answer_ends_when_the_agent_leaves(
 
     async def leave() -> None:
         async with httpx.AsyncClient(timeout=None) as http:
-            asked = asyncio.create_task(http.post(address, json=body, headers={**ACCEPT, **headers}))
+            request = asyncio.create_task(http.post(address, json=body, headers={**ACCEPT, **headers}))
             while not corpus.answer_queries:
                 await asyncio.sleep(0)
-            asked.cancel()
-            await asyncio.wait([asked])
+            request.cancel()
+            await asyncio.wait([request])
 
     asyncio.run(leave())
     assert released.has_stopped.wait(30)
@@ -255,16 +257,16 @@ def test_a_request_of_a_page_elsewhere_is_refused(address: str) -> None:
 
 async def _reads(client: Client) -> None:
     """Do what an agent does with the small corpus."""
-    shown = await call(client, "list_corpora")
-    assert (shown["name"], shown["documents"]) == ("manuals", 2)
-    found = await call(client, "search", corpus="manuals", query="water pump figure", k=5)
-    hit = next(hit for hit in found["hits"] if hit["figures"])
-    where = {"corpus": "manuals", "version": found["version"]}
-    page = await call(client, "open_page", doc_id=hit["doc_id"], page=hit["page"], **where)
-    figure, about = await call(client, "open_figure", figure_id=hit["figures"][0]["figure_id"], **where)
-    place = about["places"][0]
-    assert (place["caption"], place["source"]) == (hit["figures"][0]["caption"], hit["source"])
-    assert place["before"] or place["after"]
+    corpus_info = await call(client, "list_corpora")
+    assert (corpus_info["name"], corpus_info["documents"]) == ("manuals", 2)
+    result = await call(client, "search", corpus="manuals", query="water pump figure", k=5)
+    hit = next(hit for hit in result["hits"] if hit["figures"])
+    arguments = {"corpus": "manuals", "version": result["version"]}
+    page = await call(client, "open_page", doc_id=hit["doc_id"], page=hit["page"], **arguments)
+    figure, about = await call(client, "open_figure", figure_id=hit["figures"][0]["figure_id"], **arguments)
+    figure_place = about["places"][0]
+    assert (figure_place["caption"], figure_place["source"]) == (hit["figures"][0]["caption"], hit["source"])
+    assert figure_place["before"] or figure_place["after"]
     assert page[:8] == figure[:8] == b"\x89PNG\r\n\x1a\n"
     answer = await call(client, "answer", corpus="manuals", question="How is the water pump serviced?")
     assert answer["parts"]
@@ -298,10 +300,10 @@ def test_an_agent_reads_a_corpus_by_standard_input(refreshed_once: Path) -> None
 
 @pytest.mark.slow
 def test_an_agent_reads_a_service_elsewhere_by_standard_input(refreshed_once: Path, tmp_path: Path) -> None:
-    made, file = new_key(), tmp_path / "keys.jsonl"
-    file.write_text(key_line(Key(name="team", sha256=digest(made), corpora=("*",))))
+    key, file = new_key(), tmp_path / "keys.jsonl"
+    file.write_text(key_line(Key(name="team", sha256=digest(key), corpora=("*",))))
     app = ServiceOptions(corpora=[str(refreshed_once / "corpora" / "manuals.yaml")], keys=file).open()
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "INSET_KEY": made}
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "INSET_KEY": key}
     with serving(app) as url:
         server = StdioServerParameters(command=sys.executable, args=["-m", "inset_client.mcp", url], env=env)
         ask(server, _reads)

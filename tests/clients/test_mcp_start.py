@@ -24,12 +24,12 @@ BLOCKED = "import runpy, sys; sys.modules['mcp'] = None; runpy.run_module('inset
 def start(*command: str, key: str = "") -> str:
     """Return the one line that the server ends with."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "INSET_KEY": key}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *command], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+    assert process.returncode == 1
+    assert process.stdout == ""
+    (line,) = process.stderr.splitlines()
     return line
 
 

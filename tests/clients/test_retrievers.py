@@ -38,11 +38,11 @@ def test_haystack_gets_documents(url: str, corpus: FakeCorpus, monkeypatch: pyte
     monkeypatch.setenv("INSET_KEY", "inset_secret")
     stored = pipeline.dumps()
     assert "inset_secret" not in stored
-    for each in (pipeline, Pipeline.loads(stored, allowed_modules=["inset_client.haystack"])):
-        (document,) = each.run({"inset": {"query": "valve", "top_k": 2}})["inset"]["documents"]
+    for each_pipeline in (pipeline, Pipeline.loads(stored, allowed_modules=["inset_client.haystack"])):
+        (document,) = each_pipeline.run({"inset": {"query": "valve", "top_k": 2}})["inset"]["documents"]
         assert (document.id, document.content, document.score) == ("e1", HIT.text, HIT.score)
         assert (document.meta["source"], document.meta["page"], document.meta["version"]) == (HIT.source, 3, LIVE)
-        asked = corpus.queries[-1]
-        assert (asked.query, asked.k, asked.filters.has_figure) == ("valve", 2, True)
+        query = corpus.queries[-1]
+        assert (query.query, query.k, query.filters.has_figure) == ("valve", 2, True)
     pipeline.run({"inset": {"query": "valve", "filters": {"pages": [3]}}})
     assert (corpus.queries[-1].k, corpus.queries[-1].filters.pages, corpus.queries[-1].filters.has_figure) == (3, [3], None)

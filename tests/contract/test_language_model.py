@@ -19,9 +19,9 @@ from tests.tiny_vlm import picture, requests
 def _model(kind: str, folder: Path, endpoint: EndpointServer) -> Model[LanguageModel]:
     is_local = kind == "local"
     name, options = (str(folder), None) if is_local else ("tiny", EndpointOptions(url=endpoint.url))
-    given = {"kind": kind, "model": name, "revision": "r1", "endpoint": options, "max_tokens": 8}
+    entry = {"kind": kind, "model": name, "revision": "r1", "endpoint": options, "max_tokens": 8}
     batch = {"batch": 4} if kind == "local" else {}
-    return language_model("models.shapes", ModelEntry.model_validate({**given, **batch}))
+    return language_model("models.shapes", ModelEntry.model_validate({**entry, **batch}))
 
 
 @pytest.fixture(params=[*LANGUAGE_MODELS])
@@ -47,32 +47,36 @@ def test_it_is_what_its_card_says(model: Model[LanguageModel]) -> None:
 
 
 def test_each_request_is_answered_once_and_by_its_own_id(model: Model[LanguageModel]) -> None:
-    asked = requests(9)
-    found = list(model.load(4).replies(asked))
-    assert sorted(name for name, _ in found) == sorted(request.id for request in asked)
-    alone = {request.id: dict(model.load(1).replies([request]))[request.id] for request in asked}
-    assert dict(found) == alone
+    sent_requests = requests(9)
+    replies = list(model.load(4).replies(sent_requests))
+    assert sorted(name for name, _ in replies) == sorted(request.id for request in sent_requests)
+    alone = {request.id: dict(model.load(1).replies([request]))[request.id] for request in sent_requests}
+    assert dict(replies) == alone
     assert all(isinstance(reply, Reply) for reply in alone.values())
 
 
 def test_what_is_written_depends_on_what_is_seen_and_asked(model: Model[LanguageModel]) -> None:
-    asked = [
+    sent_requests = [
         Request.of("a", "What is it?", picture(1)),
         Request.of("b", "What is it?", picture(2)),
         Request.of("c", "What is it not?"),
         Request.of("d", "What is that?"),
     ]
-    texts = [reply.text for _, reply in model.load(4).replies(asked) if isinstance(reply, Reply)]
+    texts = [reply.text for _, reply in model.load(4).replies(sent_requests) if isinstance(reply, Reply)]
     assert len(set(texts)) == 4
 
 
 def test_a_picture_that_cannot_be_decoded_is_its_own_failure(model: Model[LanguageModel]) -> None:
-    asked = [Request.of("a", "It?", picture(1)), Request.of("b", "It?", b"no picture"), Request.of("c", "It?", picture(2))]
-    found = dict(model.load(4).replies(asked))
-    assert isinstance(found["b"], BadInputError)
-    assert found["b"].code is FailureCode.IMAGE_REJECTED
-    assert isinstance(found["a"], Reply)
-    assert isinstance(found["c"], Reply)
+    sent_requests = [
+        Request.of("a", "It?", picture(1)),
+        Request.of("b", "It?", b"no picture"),
+        Request.of("c", "It?", picture(2)),
+    ]
+    outcomes = dict(model.load(4).replies(sent_requests))
+    assert isinstance(outcomes["b"], BadInputError)
+    assert outcomes["b"].code is FailureCode.IMAGE_REJECTED
+    assert isinstance(outcomes["a"], Reply)
+    assert isinstance(outcomes["c"], Reply)
 
 
 def test_usage_is_the_sum_of_its_replies(model: Model[LanguageModel]) -> None:
@@ -85,17 +89,17 @@ def test_usage_is_the_sum_of_its_replies(model: Model[LanguageModel]) -> None:
 
 
 def test_requests_are_taken_as_there_is_room_for_them(model: Model[LanguageModel]) -> None:
-    taken = 0
+    consumed = 0
 
     def asked() -> Iterator[Request]:
-        nonlocal taken
+        nonlocal consumed
         for request in requests(20):
-            taken += 1
+            consumed += 1
             yield request
 
     for number, _ in enumerate(model.load(2).replies(asked()), start=1):
-        assert taken <= number + 8
-    assert taken == 20
+        assert consumed <= number + 8
+    assert consumed == 20
 
 
 def test_nothing_asked_is_nothing_answered(model: Model[LanguageModel]) -> None:
@@ -108,12 +112,12 @@ CHAT = (Message("system", "Answer."), Message("user", "Where?"), Message("assist
 def test_the_words_of_a_stream_are_the_text_of_its_reply(reader: Model[LanguageModel]) -> None:
     loaded = reader.load(1)
     for request in (*(Request.of(name, f"What is {name}?") for name in "abc"), Request("chat", CHAT)):
-        ((_, whole),) = loaded.replies([request])
+        ((_, full_reply),) = loaded.replies([request])
         *words, reply = loaded.stream(request)
         assert isinstance(reply, Reply)
         assert "".join(word for word in words if isinstance(word, str)) == reply.text
         assert all(words)
-        assert reply == whole
+        assert reply == full_reply
 
 
 def test_a_stream_counts_what_it_costs(reader: Model[LanguageModel]) -> None:
@@ -133,7 +137,7 @@ def test_every_message_of_a_chat_is_read(reader: Model[LanguageModel]) -> None:
 
 
 def test_every_picture_of_a_message_is_seen_in_order(model: Model[LanguageModel], endpoint: EndpointServer) -> None:
-    endpoint.replies = lambda call: " ".join(hashlib.sha256(shown).hexdigest() for shown in call.pictures)
+    endpoint.replies = lambda call: " ".join(hashlib.sha256(image).hexdigest() for image in call.pictures)
     loaded = model.load(1)
     orders = [(1, 2), (2, 1), (1, 3), (1,)]
     chats = [(Message("user", "Which?", tuple(map(picture, order))),) for order in orders]

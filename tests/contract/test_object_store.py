@@ -97,9 +97,9 @@ def test_a_damaged_mutable_object_can_be_swapped_by_its_etag(store: ObjectStore)
         store.read_mutable("LIVE")
     assert not store.swap("LIVE", b'{"version":"2"}', None)
     assert store.swap("LIVE", b'{"version":"2"}', store.etag("LIVE"))
-    found = store.read_mutable("LIVE")
-    assert found is not None
-    assert (found[0], store.etag("nothing")) == (b'{"version":"2"}', None)
+    current = store.read_mutable("LIVE")
+    assert current is not None
+    assert (current[0], store.etag("nothing")) == (b'{"version":"2"}', None)
 
 
 def test_sizes_and_digests_are_those_of_the_stored_bytes(store: ObjectStore) -> None:
@@ -114,23 +114,23 @@ def test_sizes_and_digests_are_those_of_the_stored_bytes(store: ObjectStore) -> 
 def test_an_object_and_its_folder_are_on_the_disk_before_put_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done: list[str] = []
+    steps: list[str] = []
     fsync, replace = os.fsync, Path.replace
 
     def sync(handle: int) -> None:
         path = Path(f"/proc/self/fd/{handle}").readlink()
-        done.append("folder " + path.relative_to(tmp_path).as_posix() if path.is_dir() else "data")
+        steps.append("folder " + path.relative_to(tmp_path).as_posix() if path.is_dir() else "data")
         fsync(handle)
 
     def rename(path: Path, target: Path) -> Path:
-        done.append("name")
+        steps.append("name")
         return replace(path, target)
 
     monkeypatch.setattr(os, "fsync", sync)
     monkeypatch.setattr(Path, "replace", rename)
     store = open_store(str(tmp_path / "store"))
     store.put("a/b/c", b"1")
-    assert done == ["folder .", "folder store", "folder store/a", "data", "name", "folder store/a/b"]
+    assert steps == ["folder .", "folder store", "folder store/a", "data", "name", "folder store/a/b"]
 
 
 def test_a_listing_that_is_not_whole_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_a_listing_that_is_not_whole_is_none(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("number", "kind", "said"),
+    ("number", "kind", "message"),
     [
         (errno.ENOSPC, TransientError, "No space left on device; make room there"),
         (errno.EROFS, TransientError, "the file system is read-only; make it writable, or choose another store"),
@@ -158,7 +158,7 @@ def test_a_listing_that_is_not_whole_is_none(tmp_path: Path, monkeypatch: pytest
     ],
 )
 def test_a_disk_that_refuses_is_named_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[InsetError], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[InsetError], message: str
 ) -> None:
     store = open_store(str(tmp_path))
 
@@ -166,7 +166,7 @@ def test_a_disk_that_refuses_is_named_in_one_line(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(tempfile, "mkstemp", refuse)
-    with pytest.raises(kind, match=said) as caught:
+    with pytest.raises(kind, match=message) as caught:
         store.put("figures/a", b"1")
     assert "figures/a" in caught.value.message
     assert "\n" not in caught.value.message
@@ -207,10 +207,10 @@ def test_the_age_of_an_object_counts_from_its_last_write(store: ObjectStore) -> 
 def test_a_swap_needs_the_etag_that_is_there(store: ObjectStore) -> None:
     assert store.swap("LIVE", b'{"n":1}', None)
     assert not store.swap("LIVE", b'{"n":2}', None)
-    found = store.read_mutable("LIVE")
-    assert found is not None
-    assert store.swap("LIVE", b'{"n":2}', found[1])
-    assert not store.swap("LIVE", b'{"n":3}', found[1])
+    current = store.read_mutable("LIVE")
+    assert current is not None
+    assert store.swap("LIVE", b'{"n":2}', current[1])
+    assert not store.swap("LIVE", b'{"n":3}', current[1])
     assert store.get("LIVE") == b'{"n":2}'
 
 
@@ -240,15 +240,15 @@ def test_what_a_writer_that_died_left_half_written_is_found_and_removed(tmp_path
 
 def test_what_is_being_written_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(str(tmp_path))
-    replace, seen = Path.replace, list[list[str]]()
+    replace, abandoned = Path.replace, list[list[str]]()
 
     def look(path: Path, target: Path) -> Path:
-        seen.append(store.abandoned(""))
+        abandoned.append(store.abandoned(""))
         return replace(path, target)
 
     monkeypatch.setattr(Path, "replace", look)
     store.put("figures/a.png", b"pixels")
-    assert (seen, store.names(""), store.abandoned("")) == ([[]], ["figures/a.png"], [])
+    assert (abandoned, store.names(""), store.abandoned("")) == ([[]], ["figures/a.png"], [])
 
 
 def test_every_store_says_what_is_abandoned(store: ObjectStore) -> None:

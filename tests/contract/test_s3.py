@@ -92,8 +92,8 @@ def test_a_listing_that_is_not_whole_is_none(
         store.put(f"{name}.pdf", b"%PDF")
     source = open_source(f"s3://{s3_bucket}/store")
     assert len(source.files()) == 6
-    whole: list[Fault] = ["whole"] * pages_before
-    network.breaks("GET", *whole, *faults)
+    whole_pages: list[Fault] = ["whole"] * pages_before
+    network.breaks("GET", *whole_pages, *faults)
     with pytest.raises(error, match=s3_bucket):
         source.files()
 
@@ -131,12 +131,12 @@ def test_a_reply_that_never_comes_whole_is_worth_another_try_later(network: Faul
 def test_a_swap_whose_answer_got_lost_is_won(network: FaultyNetwork, store: ObjectStore) -> None:
     network.breaks("PUT", "lost")
     assert store.swap("LIVE", b'{"n":1}', None)
-    found = store.read_mutable("LIVE")
-    assert found is not None
+    current = store.read_mutable("LIVE")
+    assert current is not None
     network.breaks("PUT", "lost")
-    assert store.swap("LIVE", b'{"n":2}', found[1])
+    assert store.swap("LIVE", b'{"n":2}', current[1])
     network.breaks("PUT", "busy")
-    assert not store.swap("LIVE", b'{"n":3}', found[1]), "somebody else's is there"
+    assert not store.swap("LIVE", b'{"n":3}', current[1]), "somebody else's is there"
     assert store.get("LIVE") == b'{"n":2}'
 
 

@@ -90,37 +90,37 @@ def unit_vectors(count: int, seed: int = 3, dimension: int = DIMENSION) -> Vecto
     return vectors
 
 
-def evidence_id(place: int) -> str:
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, str(place)))
+def evidence_id(number: int) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))
 
 
-def row(place: int) -> dict[str, object]:
+def row(number: int) -> dict[str, object]:
     """Sixty rows: three documents of twenty, the last with two sources; each row touches its page and the next."""
-    document, order = divmod(place, 20)
+    document, order = divmod(number, 20)
     sources = [[QUOTED], [UNICODE], ["b/plain.pdf", "a/copy of plain.pdf"]][document]
     page = order // 2 + 1
     text = f"About the {SUBJECTS[order % 10]} of document {document}, part {order}."
     return {
-        "evidence_id": evidence_id(place),
-        "modality": [Modality.TEXT, Modality.TABLE, Modality.FIGURE, Modality.TEXT][place % 4].value,
+        "evidence_id": evidence_id(number),
+        "modality": [Modality.TEXT, Modality.TABLE, Modality.FIGURE, Modality.TEXT][number % 4].value,
         "doc_id": f"{document}" * 64,
         "sources": sources,
         "page": page,
         "bbox": [1.0, 2.0, 3.0, 4.5],
         "regions": [{"page": page + step, "bbox": [1.0, 2.0, 3.0, 4.5]} for step in (0, 1)],
         "order": order,
-        "section_path": ["Straße", "§ 1"] if place % 2 else ["2.1 Filters", "O-rings"] if order == 4 else [],
-        "title": "Register manual" if place % 20 == 3 else "Manual",
+        "section_path": ["Straße", "§ 1"] if number % 2 else ["2.1 Filters", "O-rings"] if order == 4 else [],
+        "title": "Register manual" if number % 20 == 3 else "Manual",
         "text": text,
         "tagged_text": text + " <image:00000001.png>",
-        "figure_refs": ["f" * 64] if place % 3 else [],
+        "figure_refs": ["f" * 64] if number % 3 else [],
         "caption": "",
-        "figure_id": "f" * 64 if place % 4 == 2 else None,
-        "tagged_rows": [["Part", "Torque"], [f"M{place}\n<image:00000001.png>", ""]] if place % 4 == 1 else None,
-        "spans": [{"row": 0, "column": 0, "rowspan": 1, "colspan": 2}] if place % 4 == 1 else None,
-        "description": "A panel seen from above." if place % 8 == 2 else None,
-        "described_by": ["vlm", "context"][place // 4 % 2] if place % 4 == 2 else None,
-        "flags": ["not_described"] if place % 8 == 6 else [] if place % 4 == 2 else None,
+        "figure_id": "f" * 64 if number % 4 == 2 else None,
+        "tagged_rows": [["Part", "Torque"], [f"M{number}\n<image:00000001.png>", ""]] if number % 4 == 1 else None,
+        "spans": [{"row": 0, "column": 0, "rowspan": 1, "colspan": 2}] if number % 4 == 1 else None,
+        "description": "A panel seen from above." if number % 8 == 2 else None,
+        "described_by": ["vlm", "context"][number // 4 % 2] if number % 4 == 2 else None,
+        "flags": ["not_described"] if number % 8 == 6 else [] if number % 4 == 2 else None,
         "date": ["2023-12-31", "2024-03-01", None][document],
         "language": [None, "en", "de"][document],
         "page_labels": [None, ["iv", "v"], ["", "1"]][document],
@@ -170,18 +170,18 @@ def fill(index: SearchIndex, rows: list[dict[str, object]], vectors: Vector, sch
     index.finish()
 
 
-def ids(found: list[tuple[str, float]]) -> list[str]:
-    return [evidence_id for evidence_id, _ in found]
+def ids(hits: list[tuple[str, float]]) -> list[str]:
+    return [evidence_id for evidence_id, _ in hits]
 
 
-def places(found: list[tuple[str, float]]) -> set[int]:
+def places(hits: list[tuple[str, float]]) -> set[int]:
     names = {str(row["evidence_id"]): number for number, row in enumerate(ROWS)}
-    return {names[evidence_id] for evidence_id, _ in found}
+    return {names[evidence_id] for evidence_id, _ in hits}
 
 
-def assert_alike(found: list[tuple[str, float]], expected: list[tuple[str, float]]) -> None:
-    assert ids(found) == ids(expected)
-    assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-4)
+def assert_alike(hits: list[tuple[str, float]], expected: list[tuple[str, float]]) -> None:
+    assert ids(hits) == ids(expected)
+    assert [score for _, score in hits] == pytest.approx([score for _, score in expected], abs=1e-4)
 
 
 def recall_at_10(index: SearchIndex, reference: SearchIndex, questions: Sequence[Vector], space: str = "text") -> float:
@@ -190,7 +190,7 @@ def recall_at_10(index: SearchIndex, reference: SearchIndex, questions: Sequence
     def best(engine: SearchIndex, question: Vector) -> set[str]:
         return {*ids((engine.late if space == "late" else engine.dense)(question, 10, ANY, space))}
 
-    return sum(len(best(index, one) & best(reference, one)) for one in questions) / (10 * len(questions))
+    return sum(len(best(index, query) & best(reference, query)) for query in questions) / (10 * len(questions))
 
 
 class Factory(Protocol):
@@ -236,17 +236,17 @@ def index(engine: Factory, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def empty(engine: Factory, tmp_path: Path) -> Iterator[SearchIndex]:
-    made = engine(tmp_path)
-    yield made
-    made.drop()
+    empty_index = engine(tmp_path)
+    yield empty_index
+    empty_index.drop()
 
 
 @pytest.fixture(scope="module")
 def reference() -> SearchIndex:
     """The same rows in the engine that the others are compared with."""
-    made = MemoryIndex()
-    fill(made, ROWS, VECTORS)
-    return made
+    memory_index = MemoryIndex()
+    fill(memory_index, ROWS, VECTORS)
+    return memory_index
 
 
 class TestWriting:
@@ -357,36 +357,36 @@ class TestDeriving:
         index = derived(engine, tmp_path, without, rows)
         if index is None:
             pytest.skip("this engine fills a collection of its own for every version")
-        fresh = engine(tmp_path / "fresh")
-        kept = [place for place in range(60) if ROWS[place]["doc_id"] not in without]
-        wanted = [ROWS[place] for place in kept] + rows
-        fill(fresh, wanted, np.concatenate([VECTORS[kept], VECTORS[: len(rows)]]))
-        names = [str(row["evidence_id"]) for row in wanted]
-        assert index.count() == len(wanted)
-        assert index.fetch(names) == fresh.fetch(names) == wanted
-        assert index.vectors(names, "text").keys() == fresh.vectors(names, "text").keys()
+        rebuilt = engine(tmp_path / "fresh")
+        numbers = [number for number in range(60) if ROWS[number]["doc_id"] not in without]
+        expected_rows = [ROWS[number] for number in numbers] + rows
+        fill(rebuilt, expected_rows, np.concatenate([VECTORS[numbers], VECTORS[: len(rows)]]))
+        names = [str(row["evidence_id"]) for row in expected_rows]
+        assert index.count() == len(expected_rows)
+        assert index.fetch(names) == rebuilt.fetch(names) == expected_rows
+        assert index.vectors(names, "text").keys() == rebuilt.vectors(names, "text").keys()
         for words in (*SUBJECTS, "register of the manual", "about part 3"):
             for weights in ({"search_text": 1.0}, {"title": 2.0, "section_path": 0.5}):
-                assert_alike(index.bm25(words, 60, ANY, weights), fresh.bm25(words, 60, ANY, weights))
+                assert_alike(index.bm25(words, 60, ANY, weights), rebuilt.bm25(words, 60, ANY, weights))
         for vector in VECTORS[:9]:
-            assert_alike(index.dense(vector, 60, ANY, "text"), fresh.dense(vector, 60, ANY, "text"))
+            assert_alike(index.dense(vector, 60, ANY, "text"), rebuilt.dense(vector, 60, ANY, "text"))
         narrow = Filters(documents=[QUOTED], pages=[2])
-        assert_alike(index.bm25("register split", 60, narrow), fresh.bm25("register split", 60, narrow))
-        for one in (index, fresh):
-            one.drop()
+        assert_alike(index.bm25("register split", 60, narrow), rebuilt.bm25("register split", 60, narrow))
+        for search_index in (index, rebuilt):
+            search_index.drop()
 
     def test_what_is_made_otherwise_is_no_base(self, engine: Factory, tmp_path: Path) -> None:
         earlier, index = engine(tmp_path / "earlier"), engine(tmp_path / "derived")
         fill(earlier, ROWS[:5], VECTORS[:5])
         assert not index.derive(earlier, SCHEMA, (*FIELDS, "caption"), [])
         assert not index.derive(earlier, SCHEMA.remove(SCHEMA.get_field_index("vector_image")), FIELDS, [])
-        other = LanceIndex(str(tmp_path / "other"), "T") if isinstance(index, MemoryIndex) else MemoryIndex()
-        fill(other, ROWS[:5], VECTORS[:5])
-        assert not index.derive(other, SCHEMA, FIELDS, [])
+        foreign_index = LanceIndex(str(tmp_path / "other"), "T") if isinstance(index, MemoryIndex) else MemoryIndex()
+        fill(foreign_index, ROWS[:5], VECTORS[:5])
+        assert not index.derive(foreign_index, SCHEMA, FIELDS, [])
         fill(index, ROWS[:5], VECTORS[:5])
         assert index.count() == 5
-        for one in (index, earlier):
-            one.drop()
+        for search_index in (index, earlier):
+            search_index.drop()
 
 
 class TestLexical:
@@ -424,38 +424,38 @@ class TestLexical:
     @pytest.mark.parametrize("query", ["firmware", "the ledger of document 1", "battery part 14", "printer straße"])
     def test_finds_what_the_reference_finds(self, index: SearchIndex, reference: SearchIndex, query: str) -> None:
         """Engines count words each in their own way: the same rows, the same best ones, no two scores alike."""
-        found, expected = index.bm25(query, 60, ANY), reference.bm25(query, 60, ANY)
-        assert places(found) == places(expected)
+        hits, expected = index.bm25(query, 60, ANY), reference.bm25(query, 60, ANY)
+        assert places(hits) == places(expected)
         best = {name for name, score in expected if score == expected[0][1]}
-        assert {*ids(found[: len(best)])} == best
+        assert {*ids(hits[: len(best)])} == best
 
     def test_ranks_rows_as_the_textbook_does(self, empty: SearchIndex) -> None:
         """By bm25s, whose formula others wrote, on the same terms: 200 texts of words as rare as words are."""
         drawn = random.Random(5)
         words = [
-            f"{one}{two}" for one in ("ba", "co", "du", "fe", "gi") for two in ("lam", "ren", "sot", "vuk", "zin", "pom")
+            f"{head}{two}" for head in ("ba", "co", "du", "fe", "gi") for two in ("lam", "ren", "sot", "vuk", "zin", "pom")
         ]
         rarity = [1 / rank for rank in range(1, len(words) + 1)]
         texts = [" ".join(drawn.choices(words, rarity, k=drawn.randrange(3, 60))) for _ in range(200)]
         rows = [{**ROWS[0], "evidence_id": evidence_id(number), "text": text} for number, text in enumerate(texts)]
         fill(empty, rows, unit_vectors(200))
-        named = {evidence_id(number): number for number in range(200)}
+        numbers = {evidence_id(number): number for number in range(200)}
         textbook = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
         textbook.index([terms(text, None).split() for text in texts], show_progress=False)
         for query in ("balam", words[-1], "colam gipom", "fevuk balam dusot", " ".join(words[::4])):
             scores = textbook.get_scores(query.split())
             expected = sorted((float(score) for score in scores if score), reverse=True)[:10]
-            found = [float(scores[named[name]]) for name, _ in empty.bm25(query, 10, ANY)]
-            assert found == pytest.approx(expected, rel=1e-3), query
+            best_scores = [float(scores[numbers[name]]) for name, _ in empty.bm25(query, 10, ANY)]
+            assert best_scores == pytest.approx(expected, rel=1e-3), query
 
     def test_fields_are_weighted(self, index: SearchIndex) -> None:
-        titled, said = {3, 23, 43}, {0, 10, 20, 30, 40, 50}
+        titled, mentioned = {3, 23, 43}, {0, 10, 20, 30, 40, 50}
         assert places(index.bm25("register", 60, ANY, {"title": 1.0})) == titled
         assert places(index.bm25("straße", 60, ANY, {"section_path": 1.0})) == set(range(1, 60, 2))
         for weights in ({"title": 9.0, "search_text": 0.1}, {"title": 0.01, "search_text": 9.0}):
             hits = index.bm25("register", 60, ANY, weights)
-            assert places(hits) == titled | said
-            assert places(hits[:3]) <= (titled if weights["title"] > 1 else said)
+            assert places(hits) == titled | mentioned
+            assert places(hits[:3]) <= (titled if weights["title"] > 1 else mentioned)
 
     def test_a_field_that_was_not_indexed_is_refused(self, index: SearchIndex) -> None:
         with pytest.raises(ContractError, match="caption"):
@@ -581,9 +581,9 @@ class TestDense:
         vectors = unit_vectors(500, seed=5)
         rows = [{**ROWS[number % 60], "evidence_id": evidence_id(number)} for number in range(500)]
         fill(empty, rows, vectors)
-        made = MemoryIndex()
-        fill(made, rows, vectors)
-        assert recall_at_10(empty, made, list(unit_vectors(20, seed=6))) >= 0.99
+        exact_index = MemoryIndex()
+        fill(exact_index, rows, vectors)
+        assert recall_at_10(empty, exact_index, list(unit_vectors(20, seed=6))) >= 0.99
 
     def test_a_space_finds_only_rows_that_have_a_vector_there(self, index: SearchIndex, reference: SearchIndex) -> None:
         hits = index.dense(IMAGES[6], 60, ANY, space="image")
@@ -601,20 +601,20 @@ class TestDense:
 
 class TestLate:
     def test_scores_are_the_sums_of_the_best_cosines(self, index: SearchIndex) -> None:
-        asked = PAGES[9][:2] * np.float32(3)
-        found = index.late(asked, 60, ANY, "late")
+        query_vectors = PAGES[9][:2] * np.float32(3)
+        hits = index.late(query_vectors, 60, ANY, "late")
         expected = {
             evidence_id(number): float((PAGES[9][:2] @ PAGES[number][: number % 4 + 1].T).max(axis=1).sum())
             for number in range(0, 60, 3)
         }
-        assert dict(found) == pytest.approx(expected, abs=1e-4)
-        assert found[0][0] == evidence_id(9)
-        assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
+        assert dict(hits) == pytest.approx(expected, abs=1e-4)
+        assert hits[0][0] == evidence_id(9)
+        assert hits == sorted(hits, key=lambda pair: (-pair[1], pair[0]))
 
     def test_agrees_with_the_reference_under_filters(self, index: SearchIndex, reference: SearchIndex) -> None:
         only = Filters(documents=["plain.pdf"], pages=[1, 2, 3, 4])
-        asked = unit_vectors(5, seed=21, dimension=16)
-        assert_alike(index.late(asked, 3, only, "late"), reference.late(asked, 3, only, "late"))
+        query_vectors = unit_vectors(5, seed=21, dimension=16)
+        assert_alike(index.late(query_vectors, 3, only, "late"), reference.late(query_vectors, 3, only, "late"))
 
     def test_other_spaces_and_lengths_are_refused(self, index: SearchIndex) -> None:
         with pytest.raises(ContractError, match="text"):
@@ -718,7 +718,7 @@ class TestFilters:
         assert places(index.dense(VECTORS[0], 60, filters, "text")) == set(expected)
         assert places(index.bm25("about", 60, filters)) == set(expected)
         figures = ReaderFilters.of(Filters(modalities=[Modality.FIGURE]), allowed)
-        assert places(index.dense(VECTORS[0], 60, figures, "text")) == {place for place in expected if place % 4 == 2}
+        assert places(index.dense(VECTORS[0], 60, figures, "text")) == {number for number in expected if number % 4 == 2}
 
     def test_rights_need_rows_that_carry_them(self, engine: Factory, tmp_path: Path) -> None:
         index = engine(tmp_path)
@@ -763,9 +763,11 @@ class TestPhrases:
             "泵水": set(),
             "qqqqqq": set(),
         }
-        found = {phrase: places([(name, 0.0) for name in holding(index, Filters(phrases=[phrase]))]) for phrase in expected}
+        matches = {
+            phrase: places([(name, 0.0) for name in holding(index, Filters(phrases=[phrase]))]) for phrase in expected
+        }
         index.drop()
-        assert found == expected
+        assert matches == expected
 
 
 class TestReading:
@@ -774,21 +776,21 @@ class TestReading:
         assert index.fetch([evidence_id(2)]) == [ROWS[2]]
 
     def test_order_is_kept_and_unknown_ids_left_out(self, index: SearchIndex) -> None:
-        wanted = [evidence_id(place) for place in (9, 59, 3, 1000, 40)]
-        found = index.fetch([*wanted, "'; --", ""])
-        assert [row["evidence_id"] for row in found] == [evidence_id(place) for place in (9, 59, 3, 40)]
+        evidence_ids = [evidence_id(number) for number in (9, 59, 3, 1000, 40)]
+        rows = index.fetch([*evidence_ids, "'; --", ""])
+        assert [row["evidence_id"] for row in rows] == [evidence_id(number) for number in (9, 59, 3, 40)]
         assert index.fetch([]) == []
 
     def test_more_ids_than_one_query_takes(self, index: SearchIndex) -> None:
-        found = index.fetch([evidence_id(number) for number in range(1999, -1, -1)])
-        assert found == ROWS[::-1]
+        rows = index.fetch([evidence_id(number) for number in range(1999, -1, -1)])
+        assert rows == ROWS[::-1]
 
     def test_vectors_come_back_as_they_went_in(self, index: SearchIndex) -> None:
-        wanted = [evidence_id(place) for place in (6, 7, 1000)]
-        assert {name: vector.tolist() for name, vector in index.vectors(wanted, "text").items()} == {
-            evidence_id(place): pytest.approx(VECTORS[place].tolist(), abs=1e-6) for place in (6, 7)
+        evidence_ids = [evidence_id(number) for number in (6, 7, 1000)]
+        assert {name: vector.tolist() for name, vector in index.vectors(evidence_ids, "text").items()} == {
+            evidence_id(number): pytest.approx(VECTORS[number].tolist(), abs=1e-6) for number in (6, 7)
         }
-        assert index.vectors(wanted, "image").keys() == {evidence_id(6)}
+        assert index.vectors(evidence_ids, "image").keys() == {evidence_id(6)}
 
 
 class TestLanceDB:
@@ -814,7 +816,7 @@ class TestLanceDB:
         assert s3_client().list_objects_v2(Bucket=s3_bucket)["KeyCount"] == 0
 
     def test_is_derived_within_a_bucket(self, s3_bucket: str) -> None:
-        earlier, index, fresh = (
+        earlier, index, rebuilt = (
             LanceIndex(f"s3://{s3_bucket}/versions/{name}/lance", f"T_{name}") for name in ("v1", "v2", "v3")
         )
         fill(earlier, ROWS, VECTORS)
@@ -822,26 +824,26 @@ class TestLanceDB:
         assert index.derive(earlier, SCHEMA, FIELDS, ["1" * 64])
         assert index.add(table(NEW_WORDS, VECTORS[: len(NEW_WORDS)]).to_batches()) == len(NEW_WORDS)
         index.finish()
-        kept = [place for place in range(60) if ROWS[place]["doc_id"] != "1" * 64]
-        fill(fresh, [ROWS[place] for place in kept] + NEW_WORDS, np.concatenate([VECTORS[kept], VECTORS[:7]]))
-        assert (earlier.count(), index.count(), index.count(["9" * 64, "1" * 64])) == (60, len(kept) + 7, 7)
+        numbers = [number for number in range(60) if ROWS[number]["doc_id"] != "1" * 64]
+        fill(rebuilt, [ROWS[number] for number in numbers] + NEW_WORDS, np.concatenate([VECTORS[numbers], VECTORS[:7]]))
+        assert (earlier.count(), index.count(), index.count(["9" * 64, "1" * 64])) == (60, len(numbers) + 7, 7)
         earlier.drop()
-        assert_alike(index.bm25("register", 60, ANY), fresh.bm25("register", 60, ANY))
-        assert_alike(index.dense(VECTORS[3], 60, ANY, "text"), fresh.dense(VECTORS[3], 60, ANY, "text"))
+        assert_alike(index.bm25("register", 60, ANY), rebuilt.bm25("register", 60, ANY))
+        assert_alike(index.dense(VECTORS[3], 60, ANY, "text"), rebuilt.dense(VECTORS[3], 60, ANY, "text"))
 
     @pytest.mark.slow
     def test_many_rows_are_searched_through_an_index(self, tmp_path: Path) -> None:
         index, reference = LanceIndex(str(tmp_path), "T", exact_below=1000), MemoryIndex()
-        for one in (index, reference):
-            fill(one, *many_rows())
+        for search_index in (index, reference):
+            fill(search_index, *many_rows())
         questions = unit_vectors(20, seed=9)
         assert recall_at_10(index, reference, list(questions)) >= 0.95  # by one bit each of 32, then refined
         assert recall_at_10(index, reference, list(unit_vectors(20, seed=9, dimension=8)), "image") >= 0.95
         assert (
             recall_at_10(index, reference, list(unit_vectors(20, seed=9, dimension=16).reshape(5, 4, 16)), "late") >= 0.99
         )
-        found = [index.dense(question, 10, ANY, "text") for question in questions]
-        assert [index.dense(question, 5, ANY, "text") for question in questions] == [answer[:5] for answer in found]
+        answers = [index.dense(question, 10, ANY, "text") for question in questions]
+        assert [index.dense(question, 5, ANY, "text") for question in questions] == [answer[:5] for answer in answers]
         narrow = Filters(documents=["plain.pdf"], pages=[1])
         assert len(index.dense(questions[0], 20, narrow, "text")) == 20
         assert (tmp_path / "T.lance" / "_indices").is_dir()
@@ -851,18 +853,20 @@ class TestLanceDB:
     ) -> None:
         rows, vectors = many_rows()
         rows, vectors = rows[:3900], vectors[:3900]
-        index, fresh = LanceIndex(str(tmp_path / "0"), "T0", exact_below=1000), LanceIndex(str(tmp_path / "fresh"), "F")
+        index, rebuilt = LanceIndex(str(tmp_path / "0"), "T0", exact_below=1000), LanceIndex(str(tmp_path / "fresh"), "F")
         fill(index, rows, vectors)
         for turn in (1, 2, 3):
             earlier, index = index, LanceIndex(str(tmp_path / f"{turn}"), f"T{turn}", exact_below=1000)
             assert index.derive(earlier, SCHEMA, FIELDS, [f"new {turn - 1}"])
-            new = [{**row, "evidence_id": f"{turn} {row['evidence_id']}", "doc_id": f"new {turn}"} for row in rows[:40]]
-            index.add(table(new, unit_vectors(40, seed=turn)).to_batches())
+            added_rows = [
+                {**row, "evidence_id": f"{turn} {row['evidence_id']}", "doc_id": f"new {turn}"} for row in rows[:40]
+            ]
+            index.add(table(added_rows, unit_vectors(40, seed=turn)).to_batches())
             index.finish()
             earlier.drop()
-        fill(fresh, rows + new, np.concatenate([vectors, unit_vectors(40, seed=3)]))
-        assert recall_at_10(index, fresh, list(unit_vectors(20, seed=9))) >= 0.95
-        assert_alike(index.bm25("register", 50, ANY), fresh.bm25("register", 50, ANY))
+        fill(rebuilt, rows + added_rows, np.concatenate([vectors, unit_vectors(40, seed=3)]))
+        assert recall_at_10(index, rebuilt, list(unit_vectors(20, seed=9))) >= 0.95
+        assert_alike(index.bm25("register", 50, ANY), rebuilt.bm25("register", 50, ANY))
         # One folder a field, and a segment a turn of each of the two spaces that are indexed.
         assert len([*(tmp_path / "3" / "T3.lance" / "_indices").iterdir()]) <= len(FIELDS) + 2 * (1 + 3)
 
@@ -902,8 +906,8 @@ class TestWeaviate:
     @pytest.mark.parametrize(("exact", "bound"), [(False, 0.95), (True, 0.99)])
     def test_many_rows(self, made: Callable[..., WeaviateIndex], exact: bool, bound: float) -> None:
         index, reference = made(exact=exact), MemoryIndex()
-        for one in (index, reference):
-            fill(one, *many_rows())
+        for search_index in (index, reference):
+            fill(search_index, *many_rows())
         questions = unit_vectors(20, seed=9)
         assert index.count() == 4000
         assert recall_at_10(index, reference, list(questions)) >= bound
@@ -949,7 +953,7 @@ class TestWeaviate:
             if len(sent) > 1:
                 return insert_many(self, objects)
             reply = insert_many(self, objects[2:])
-            reply.errors = {place: ErrorObject(message="busy", object_=objects[place]) for place in (0, 1)}
+            reply.errors = {position: ErrorObject(message="busy", object_=objects[position]) for position in (0, 1)}
             return reply
 
         index = made()
@@ -962,7 +966,14 @@ class TestWeaviate:
         index = made()
         fill(index, ROWS[:5], VECTORS[:5])
         properties = weaviate.client().collections.use(index.collection).config.get().properties
-        kinds = {one.name: (one.data_type.value, one.index_searchable, one.index_filterable) for one in properties}
+        kinds = {
+            schema_property.name: (
+                schema_property.data_type.value,
+                schema_property.index_searchable,
+                schema_property.index_filterable,
+            )
+            for schema_property in properties
+        }
         assert kinds["terms_search_text"] == ("text", True, False)
         assert kinds["title"] == ("text", False, False)
         assert kinds["filter_names"] == ("text[]", False, True)
@@ -971,7 +982,9 @@ class TestWeaviate:
         of_documents = {ACCESS, *(column.name for column in OWN)}
         assert set(kinds) == {*EVIDENCE.names, *added, *of_documents}
         assert all(kinds[name][1:] == (False, True) for name in of_documents)
-        assert {one.tokenization.value for one in properties if one.index_searchable} == {"whitespace"}
+        assert {
+            schema_property.tokenization.value for schema_property in properties if schema_property.index_searchable
+        } == {"whitespace"}
 
     def test_is_brought_forward_in_place(self, made: Callable[..., WeaviateIndex]) -> None:
         index = made()
@@ -981,18 +994,18 @@ class TestWeaviate:
         assert index.derive(index, SCHEMA, FIELDS, ["1" * 64])
         assert index.add(table(NEW_WORDS, VECTORS[: len(NEW_WORDS)]).to_batches()) == len(NEW_WORDS)
         index.finish()
-        kept = [row for row in ROWS if row["doc_id"] != "1" * 64]
-        assert (index.count(), index.count(["9" * 64, "1" * 64])) == (len(kept) + 7, 7)
-        names = [str(row["evidence_id"]) for row in [*kept, *NEW_WORDS]]
-        assert index.fetch(names) == [*kept, *NEW_WORDS]
+        kept_rows = [row for row in ROWS if row["doc_id"] != "1" * 64]
+        assert (index.count(), index.count(["9" * 64, "1" * 64])) == (len(kept_rows) + 7, 7)
+        names = [str(row["evidence_id"]) for row in [*kept_rows, *NEW_WORDS]]
+        assert index.fetch(names) == [*kept_rows, *NEW_WORDS]
 
     def test_an_alias_is_made_and_moved(self, made: Callable[..., WeaviateIndex], weaviate: WeaviateServer) -> None:
-        old, new = made(), made()
-        for index in (old, new):
+        old, newer = made(), made()
+        for index in (old, newer):
             index.create(SCHEMA, DIMENSIONS, FIELDS)
         name = f"Alias_{os.getpid()}"
         assert weaviate.alias(name) is None
-        for index in (old, new, new, old):
+        for index in (old, newer, newer, old):
             weaviate.point(name, index.collection)
             wait_for(functools.partial(_names, weaviate, name, index.collection), "the alias")
         weaviate.client().alias.delete(alias_name=name)

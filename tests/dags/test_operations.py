@@ -61,15 +61,15 @@ def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_en
 
 def test_a_corpus_with_dags_of_its_own_is_in_no_other(tmp_path: Path, airflow_env: dict[str, str]) -> None:
     (tmp_path / "pumps.yaml").write_text("name: pumps\nsource: x\n")
-    own = "operations:\n  own_dags: true\n"
-    (tmp_path / "secret.yaml").write_text(f"name: secret\nsource: x\n{own}")
-    (tmp_path / "broken.yaml").write_text(f"name: broken\nsourc: x\n{own}  notify: 3\n")
-    (tmp_path / "no_yaml.yaml").write_text(f"name: no_yaml\nsource: [x\n{own}")
+    own_dags = "operations:\n  own_dags: true\n"
+    (tmp_path / "secret.yaml").write_text(f"name: secret\nsource: x\n{own_dags}")
+    (tmp_path / "broken.yaml").write_text(f"name: broken\nsourc: x\n{own_dags}  notify: 3\n")
+    (tmp_path / "no_yaml.yaml").write_text(f"name: no_yaml\nsource: [x\n{own_dags}")
     dags = described(tmp_path, airflow_env, _DESCRIBE)
     shared = {name: dag["corpora"] for name, dag in dags.items() if name in MOVES}
     assert shared == {name: ["pumps"] for name in MOVES}
     for corpus in ("secret", "broken", "no_yaml"):
-        assert {name for name, dag in dags.items() if dag["corpora"] == [corpus]} == {f"{one}_{corpus}" for one in MOVES}
+        assert {name for name, dag in dags.items() if dag["corpora"] == [corpus]} == {f"{move}_{corpus}" for move in MOVES}
 
 
 _SCHEDULE = """
@@ -91,13 +91,13 @@ def test_evaluations_start_when_a_version_goes_live_and_at_the_hours_of_the_corp
 ) -> None:
     (tmp_path / "pumps.yaml").write_text("name: pumps\nsource: x\n")
     (tmp_path / "winches.yaml").write_text("name: winches\nsource: x\noperations: {nightly_h: 22}\n")
-    made = described(tmp_path, airflow_env, _SCHEDULE)
-    assert made["assets"] == ["inset://pumps/", "inset://winches/"]
-    assert (made["cron"], made["start"]) == ("0 3,22 * * *", "None")
+    schedule = described(tmp_path, airflow_env, _SCHEDULE)
+    assert schedule["assets"] == ["inset://pumps/", "inset://winches/"]
+    assert (schedule["cron"], schedule["start"]) == ("0 3,22 * * *", "None")
     for name in ("pumps", "winches"):
         (tmp_path / f"{name}.yaml").write_text(f"name: {name}\nsource: x\noperations: {{nightly_h: null}}\n")
     off = described(tmp_path, airflow_env, _SCHEDULE)
-    assert (off["cron"], off["assets"]) == (None, made["assets"])
+    assert (off["cron"], off["assets"]) == (None, schedule["assets"])
 
 
 def test_a_version_that_is_confirmed_after_it_went_live_has_not_moved() -> None:
@@ -106,15 +106,15 @@ def test_a_version_that_is_confirmed_after_it_went_live_has_not_moved() -> None:
         return SimpleNamespace(timestamp=datetime(2026, 1, 1, 0, minute, tzinfo=UTC), extra=extra)
 
     first, published, confirmed, back = event(0, "a"), event(1, "b"), event(2, "b"), event(3, "a")
-    known = [first, published, confirmed, back]
-    assert has_moved([first], known)
-    assert has_moved([published], known)
-    assert has_moved([confirmed, published], known), "both started one run"
-    assert not has_moved([confirmed], known)
-    assert has_moved([back], known)
+    history = [first, published, confirmed, back]
+    assert has_moved([first], history)
+    assert has_moved([published], history)
+    assert has_moved([confirmed, published], history), "both started one run"
+    assert not has_moved([confirmed], history)
+    assert has_moved([back], history)
     by_hand = event(4, None)
-    assert has_moved([by_hand], [*known, by_hand])
-    assert has_moved([event(5, "a")], [*known, by_hand])
+    assert has_moved([by_hand], [*history, by_hand])
+    assert has_moved([event(5, "a")], [*history, by_hand])
 
 
 _APPLY = """
@@ -172,9 +172,9 @@ def test_scheduled_operations_run_again_and_again_and_tell_of_each_state_once(
     for command in (["db", "migrate"], ["dags", "reserialize"]):
         assert airflow(env, *command).returncode == 0
     command = [sys.executable, "-W", "ignore", "-c", _FIVE_TIMES, str(folder)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (runs,) = json.loads(done.stdout.splitlines()[-1]).values()
+    process = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    (runs,) = json.loads(process.stdout.splitlines()[-1]).values()
     assert [tasks for tasks, _ in runs] == 5 * [{"watch": "failed", "update_assets": "success"}], "somebody is needed"
     assert [len(lines) for _, lines in runs] == [0, 0, 2, 2, 2], "told again until somebody could be told, and once then"
     pumps, winches = runs[-1][1]
@@ -184,8 +184,8 @@ def test_scheduled_operations_run_again_and_again_and_tell_of_each_state_once(
 
 def _ask(file: Path, question: str, page: int) -> None:
     """Write a file of questions: enough of them that a change isn't chance."""
-    asked = [{"id": str(n), "question": f"{question} {n}", "doc": "winch.pdf", "pages": [page]} for n in range(12)]
-    file.write_text("\n".join(map(json.dumps, asked)))
+    questions = [{"id": str(n), "question": f"{question} {n}", "doc": "winch.pdf", "pages": [page]} for n in range(12)]
+    file.write_text("\n".join(map(json.dumps, questions)))
 
 
 @pytest.mark.slow
@@ -201,8 +201,8 @@ def test_versions_are_rolled_back_and_published_with_person_and_reason(tmp_path:
     env = airflow_env | {"INSET_CORPORA": str(corpus.parent)}
     assert airflow(env, "db", "migrate").returncode == 0
 
-    done = airflow(env, "dags", "test", "inset_roll_back", "--conf", '{"corpus": "manuals", "reason": "wrong screws"}')
-    assert states(env) == {"roll_back": "success"}, done.stdout + done.stderr
+    process = airflow(env, "dags", "test", "inset_roll_back", "--conf", '{"corpus": "manuals", "reason": "wrong screws"}')
+    assert states(env) == {"roll_back": "success"}, process.stdout + process.stderr
     pointer = read_pointer(workspace.store)
     assert pointer is not None
     assert (pointer.version, pointer.held) == (first, True)
@@ -210,29 +210,29 @@ def test_versions_are_rolled_back_and_published_with_person_and_reason(tmp_path:
     assert (event.reason, event.by, event.to_version) == ("wrong screws", "dag_test", first)
 
     conf = f'{{"corpus": "manuals", "version": "{second}", "reason": "screws are right"}}'
-    done = airflow(env, "dags", "test", "inset_publish", "--conf", conf)
-    assert states(env) == {"publish": "success"}, done.stdout + done.stderr
+    process = airflow(env, "dags", "test", "inset_publish", "--conf", conf)
+    assert states(env) == {"publish": "success"}, process.stdout + process.stderr
     assert events(env) == [("inset://manuals/", first), ("inset://manuals/", second)]
 
-    other = corpus.with_name("pumps.yaml")  # has no version, so that an evaluation of it fails
-    other.write_text("name: pumps\nsource: ../pdfs\nquestions: ../q.jsonl\n")
-    done = airflow(env, "dags", "test", "inset_evaluate", "--conf", '{"corpus": "manuals"}')
-    assert states(env) == {"corpora": "success", "evaluate": "success"}, done.stdout + done.stderr
+    pumps_file = corpus.with_name("pumps.yaml")  # has no version, so that an evaluation of it fails
+    pumps_file.write_text("name: pumps\nsource: ../pdfs\nquestions: ../q.jsonl\n")
+    process = airflow(env, "dags", "test", "inset_evaluate", "--conf", '{"corpus": "manuals"}')
+    assert states(env) == {"corpora": "success", "evaluate": "success"}, process.stdout + process.stderr
     assert workspace.store.exists(stored_name(second, "presets", "report.html"))
-    other.unlink()
+    pumps_file.unlink()
 
     _ask(tmp_path / "q.jsonl", "Who composed the opera Tosca?", 9)
-    done = airflow(env, "dags", "test", "inset_evaluate", "--conf", '{"corpus": "manuals"}')
-    assert states(env) == {"corpora": "success", "evaluate": "failed"}, done.stdout + done.stderr
-    assert "manuals became worse: since its last report: " in done.stdout + done.stderr
+    process = airflow(env, "dags", "test", "inset_evaluate", "--conf", '{"corpus": "manuals"}')
+    assert states(env) == {"corpora": "success", "evaluate": "failed"}, process.stdout + process.stderr
+    assert "manuals became worse: since its last report: " in process.stdout + process.stderr
 
     refresh(workspace)
     assert airflow(env, "dags", "test", "inset_watch").returncode == 0
     assert states(env) == {"watch": "success", "update_assets": "success"}
 
     forgotten = {"corpus": "manuals", "source": "pump.pdf", "reason": "withdrawn", "confirm": "pump"}
-    for more, outcome in (({"dry_run": True}, "success"), ({"dry_run": False}, "failed")):
-        airflow(env, "dags", "test", "inset_forget", "--conf", json.dumps(forgotten | more))
+    for options, outcome in (({"dry_run": True}, "success"), ({"dry_run": False}, "failed")):
+        airflow(env, "dags", "test", "inset_forget", "--conf", json.dumps(forgotten | options))
         assert states(env) == {"forget": outcome}
         assert read_forgotten(workspace.store).documents == []
     airflow(

@@ -76,15 +76,15 @@ def corpora(tmp_path: Path) -> Path:
 
 def described(corpora: Path, env: dict[str, str], script: str = _DESCRIBE) -> Any:
     """Return the DAGs of a corpora folder, as a DAG processor would find them."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script],
         capture_output=True,
         text=True,
         check=False,
         env=env | {"INSET_CORPORA": str(corpora)},
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def test_a_dag_for_each_corpus_file_and_one_broken_file_hides_none(corpora: Path, airflow_env: dict[str, str]) -> None:
@@ -133,8 +133,8 @@ def test_tasks_that_start_ray_wait_in_a_pool_of_their_own(corpora: Path, airflow
         return {name: task["pool"] for name, task in described(corpora, env)["refresh_pumps"]["tasks"].items()}
 
     assert set(pools(airflow_env).values()) == {"default_pool"}
-    own = pools(airflow_env | {"INSET_ENRICH_POOL": "inset_enrich"})
-    assert {name for name, pool in own.items() if pool == "inset_enrich"} == {"enrich"}
+    enrich_pools = pools(airflow_env | {"INSET_ENRICH_POOL": "inset_enrich"})
+    assert {name for name, pool in enrich_pools.items() if pool == "inset_enrich"} == {"enrich"}
 
 
 def test_a_refresh_is_started_by_time_by_an_asset_or_by_its_source(corpora: Path, airflow_env: dict[str, str]) -> None:
@@ -149,18 +149,18 @@ def test_a_refresh_is_started_by_time_by_an_asset_or_by_its_source(corpora: Path
         "asset_source": "operations: {after_asset: 's3://bucket/manuals', watch_s: 60}",
         "all": f"{cron}\noperations: {{after_asset: 's3://bucket/manuals', watch_s: 60}}",
     }
-    for name, rest in files.items():
-        (corpora / f"{name}.yaml").write_text(f"name: {name}\nsource: ../pdfs\n{rest}\n")
-    found = described(corpora, airflow_env, _SCHEDULES)
+    for name, settings in files.items():
+        (corpora / f"{name}.yaml").write_text(f"name: {name}\nsource: ../pdfs\n{settings}\n")
+    dags = described(corpora, airflow_env, _SCHEDULES)
     for name in files:
-        made = found[f"refresh_{name}"]
-        assert made["cron"] == ("0 5 * * *" if name in ("time", "time_asset", "time_source", "all") else None)
+        dag = dags[f"refresh_{name}"]
+        assert dag["cron"] == ("0 5 * * *" if name in ("time", "time_asset", "time_source", "all") else None)
         asset = ["s3://bucket/manuals"] if name in ("asset", "time_asset", "asset_source", "all") else []
         watched = name in ("source", "time_source", "asset_source", "all")
-        assert made["assets"] == ([f"inset-source://{name}/"] if watched else []) + asset
-        assert made["any"], "one of several is enough"
+        assert dag["assets"] == ([f"inset-source://{name}/"] if watched else []) + asset
+        assert dag["any"], "one of several is enough"
         watcher = {"corpus": str(corpora / f"{name}.yaml"), "every_s": 60}
-        assert made["watchers"] == ([watcher] if watched else [])
+        assert dag["watchers"] == ([watcher] if watched else [])
 
 
 @pytest.mark.slow
@@ -177,8 +177,8 @@ def test_no_file_however_made_takes_another_dag_away(corpora: Path, airflow_env:
         "template": "source: '{{ 7 * 7 }}'\nfoo: '{% raw %}'",
         "x" * 245: "source: x",
     }
-    for name, rest in files.items():
-        (corpora / f"{name}.yaml").write_text(f"name: {name}\n{rest}\n")
+    for name, settings in files.items():
+        (corpora / f"{name}.yaml").write_text(f"name: {name}\n{settings}\n")
     os.mkfifo(corpora / "f.yaml")
     (corpora / os.fsdecode(b"caf\xe9.yaml")).write_text("name: cafe\nsource: x\n")
     dags = described(corpora, airflow_env)
@@ -198,10 +198,10 @@ def test_airflow_loads_and_keeps_the_dag_of_every_file(corpora: Path, airflow_en
     for name in ("good", "dag", "x" * 245, "a\nb\x1b[31m", os.fsdecode(b"caf\xe9")):
         (corpora / f"{name}.yaml").write_text(f"name: {name}\nsource: x\n" if name.isalpha() else "name: [\n")
     (corpora / "escape.yaml").write_text('name: "\\e[31m"\nsource: x\n')
-    found = described(corpora, airflow_env, _LOAD.format(folder=airflow_env["AIRFLOW__CORE__DAGS_FOLDER"]))
-    assert found["errors"] == {}
-    assert len(found["dags"]) == 6 + len([name for name in found["dags"] if name.startswith("inset_")])
-    assert {"refresh_good", "refresh_dag", "refresh_escape"} <= set(found["dags"])
+    loaded = described(corpora, airflow_env, _LOAD.format(folder=airflow_env["AIRFLOW__CORE__DAGS_FOLDER"]))
+    assert loaded["errors"] == {}
+    assert len(loaded["dags"]) == 6 + len([name for name in loaded["dags"] if name.startswith("inset_")])
+    assert {"refresh_good", "refresh_dag", "refresh_escape"} <= set(loaded["dags"])
 
 
 @pytest.mark.slow

@@ -25,10 +25,10 @@ def test_the_dag_refreshes_and_does_nothing_twice(tmp_path: Path, airflow_env: d
     assert migrated.returncode == 0, migrated.stderr
 
     first = airflow(env, "dags", "test", "refresh_manuals")
-    found = states(env)
-    assert found.pop("approve") == "skipped", "gates hold"
-    assert found.pop("approve_plan") == "skipped", "the plan is cheap"
-    assert set(found.values()) == {"success"}, first.stdout + first.stderr
+    task_states = states(env)
+    assert task_states.pop("approve") == "skipped", "gates hold"
+    assert task_states.pop("approve_plan") == "skipped", "the plan is cheap"
+    assert set(task_states.values()) == {"success"}, first.stdout + first.stderr
     workspace = open_workspace(str(corpus))
     live = read_pointer(workspace.store)
     assert live is not None
@@ -41,9 +41,9 @@ def test_the_dag_refreshes_and_does_nothing_twice(tmp_path: Path, airflow_env: d
     assert largest < 500  # references, never data
 
     airflow(env, "dags", "test", "refresh_manuals")
-    found = states(env)
-    assert {found[name] for name in ("parse", "enrich", "build", "publish")} == {"skipped"}
-    assert found["plan"] == "success"
+    task_states = states(env)
+    assert {task_states[name] for name in ("parse", "enrich", "build", "publish")} == {"skipped"}
+    assert task_states["plan"] == "success"
     again = read_pointer(workspace.store)
     assert again is not None
     assert again.version == live.version

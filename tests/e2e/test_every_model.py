@@ -49,19 +49,19 @@ def test_every_model_works_once(tmp_path: Path, endpoint: EndpointServer) -> Non
     workspace = _write(tmp_path, endpoint)
     result = refresh(workspace)
     assert result.published
-    asked = len(endpoint.calls)
-    assert asked > 80
+    call_count = len(endpoint.calls)
+    assert call_count > 80
     for mode in ("image", "late", "hybrid"):
         assert PublishedCorpus(workspace).search(Query("a line drawing with arrows", preset=mode, k=3)).hits
 
     assert refresh(workspace).version == result.version
-    assert len(endpoint.calls) == asked
+    assert len(endpoint.calls) == call_count
 
     (tmp_path / "corpora" / "ours.md").write_text("Say in one sentence what the picture shows.\nCaption: $caption\n")
     endpoint.replies = lambda call: f"{_seen(call)} It is drawn to scale."
     again = refresh(_write(tmp_path, endpoint, prompt="ours.md"))
     assert again.published
-    assert len(endpoint.calls) == 2 * asked
+    assert len(endpoint.calls) == 2 * call_count
     counts = {stage: note.counts for stage, note in read_notes(workspace.store, str(again.version)).items()}
     assert (counts[Stage.PARSE]["parsed"], counts[Stage.ENRICH]["structured"]) == (0, 0)
     # Figures' words again, as text and beside their pictures; no other text, and no picture by itself.

@@ -49,8 +49,8 @@ def workspace(tmp_path: Path) -> Workspace:
 @pytest.fixture
 def airflow(workspace: Workspace, tmp_path: Path) -> Iterator[Airflow]:
     """Airflow with all its parts."""
-    with running(tmp_path, parts=EVERY_PART) as made:
-        yield made
+    with running(tmp_path, parts=EVERY_PART) as running_airflow:
+        yield running_airflow
 
 
 def _live(workspace: Workspace) -> str | None:
@@ -93,8 +93,8 @@ def _a_lost_source_is_named_and_tried_again(airflow: Airflow, folder: Path) -> N
     with Browser(folder / "reader") as browser:
         airflow.log_in(browser, "ada")
         browser.open(f"{airflow.address}/{DAG}/runs/{quote(run.rpartition('/')[2])}/plugin/inset_run")
-        told = f"{FRAME}.querySelector('[data-outcome=running] [data-reason]').textContent"
-        assert "pdfs" in browser.until(f"{told}.startsWith('plan is tried again soon (2 of 13): ') && {told}")
+        reason = f"{FRAME}.querySelector('[data-outcome=running] [data-reason]').textContent"
+        assert "pdfs" in browser.until(f"{reason}.startsWith('plan is tried again soon (2 of 13): ') && {reason}")
     (folder / "away").rename(folder / "pdfs")
     _succeeds(airflow, run)
 

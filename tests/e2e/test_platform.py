@@ -34,8 +34,8 @@ SUBJECTS = ("water pump", "steel winch", "tower crane", "gear box", "air filter"
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Platform]:
-    with platform.running(tmp_path) as found:
-        yield found
+    with platform.running(tmp_path) as started:
+        yield started
 
 
 @pytest.fixture
@@ -81,16 +81,16 @@ class Asking:
     def _ask(self, url: str) -> None:
         with httpx.Client(timeout=60, trust_env=False) as client:
             while not self._ends.wait(PAUSE_S):
-                asked = time.monotonic()
+                started = time.monotonic()
                 reply = client.post(url, json={"query": "Which screws hold the steel winch?", "k": 1})
-                self.longest_s = max(self.longest_s, time.monotonic() - asked)
-                found = reply.json()
-                if reply.status_code != 200 or found["hits"][0]["source"] != "steel-winch.pdf":
+                self.longest_s = max(self.longest_s, time.monotonic() - started)
+                result = reply.json()
+                if reply.status_code != 200 or result["hits"][0]["source"] != "steel-winch.pdf":
                     self.wrong.append(reply.text[:500])
                     continue
                 self.answered += 1
-                if found["version"] not in self.versions:
-                    self.versions.append(found["version"])
+                if result["version"] not in self.versions:
+                    self.versions.append(result["version"])
 
 
 def _live(workspace: Workspace) -> str:
@@ -157,7 +157,7 @@ def test_what_dies_during_a_refresh_is_replaced_and_every_question_answered(
     pictures = captioner.pictures
     assert len(pictures) == len(set(pictures)) == 12, "no figure is described twice"
     if running.prometheus:
-        seen = fetch(f"{running.prometheus}/api/v1/query?query=min_over_time(up[1h])")["data"]["result"]
-        least = {one["metric"]["instance"]: one["value"][1] for one in seen}
+        samples = fetch(f"{running.prometheus}/api/v1/query?query=min_over_time(up[1h])")["data"]["result"]
+        least = {sample["metric"]["instance"]: sample["value"][1] for sample in samples}
         assert least.keys() == {running.instance(service) for service in SERVICES}
         assert least[running.instance(SERVICES[0])] == "0", "it was down; a busy one that answers late counts as down, too"

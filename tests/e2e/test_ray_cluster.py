@@ -31,16 +31,16 @@ MANUALS = REPOSITORY / "examples" / "manuals" / "pdfs"
 def cluster(s3_bucket: str) -> Iterator[ray_cluster.RayCluster]:
     """A head and a node, each with a CPU; they know where S3 is, as this process does."""
     assert s3_bucket
-    with ray_cluster.running(1, 1) as found:
-        yield found
+    with ray_cluster.running(1, 1) as started:
+        yield started
 
 
-def _corpus(folder: Path, store: str, more: str = "") -> str:
+def _corpus(folder: Path, store: str, extra: str = "") -> str:
     file = folder / "corpora" / "manuals.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(
         f"name: manuals\nsource: {MANUALS}\nstore: {store}\n"
-        f"captions: {{layout: none}}\nparse: {{workers: 2, layout: never}}\n{more}"
+        f"captions: {{layout: none}}\nparse: {{workers: 2, layout: never}}\n{extra}"
     )
     return str(file)
 
@@ -57,27 +57,29 @@ def test_a_pool_waits_for_the_gpus_that_a_corpus_file_names(caplog: pytest.LogCa
         batches = [[("a", b"1")], [("b", b"22")], [("c", b"")]]
         joined = threading.Timer(5, lambda: cluster.add(cpus=2, gpus=2))
         joined.start()
-        made = [one for outcomes in run_pool(Sleeper, (0,), batches, workers=workers, num_gpus=gpus) for one in outcomes]
+        results = [
+            outcome for outcomes in run_pool(Sleeper, (0,), batches, workers=workers, num_gpus=gpus) for outcome in outcomes
+        ]
         joined.join()
-        assert {one.row_id: one.value for one in made} == {"a": 1, "b": 2, "c": 0}
+        assert {outcome.row_id: outcome.value for outcome in results} == {"a": 1, "b": 2, "c": 0}
         assert actors("auto", None, 3) == (2, 1.0)
     assert "no node of the Ray cluster has 1 CPU and 1 GPU; waiting 10 minutes for one" in caplog.text
 
 
 def records(store: ObjectStore) -> dict[str, Counter[str]]:
     """Return every record of the caches of models, and how often it is there."""
-    found: dict[str, Counter[str]] = {}
+    caches: dict[str, Counter[str]] = {}
     for folder in ("recognised", "vectors"):
         for name in store.names(folder):
-            cache = found.setdefault(name.rpartition("/")[0], Counter())
+            cache = caches.setdefault(name.rpartition("/")[0], Counter())
             rows = from_parquet(store.get(name)).to_pylist()
             cache.update(json.dumps(row, sort_keys=True) for row in rows)
-    return found
+    return caches
 
 
-def _copy(here: ObjectStore, there: ObjectStore) -> None:
-    for name in here.names(""):
-        there.replace(name, here.get(name))
+def _copy(source: ObjectStore, target: ObjectStore) -> None:
+    for name in source.names(""):
+        target.replace(name, source.get(name))
 
 
 def test_a_node_dies_and_the_caches_are_those_of_an_undisturbed_run(
@@ -93,10 +95,10 @@ def test_a_node_dies_and_the_caches_are_those_of_an_undisturbed_run(
 
     workspace = open_workspace(_corpus(tmp_path / "there", address, f"ray: {{address: '{cluster.address}'}}\n"))
     _enrich_and_lose_a_node(workspace, planned.version, cluster)
-    made, wanted = records(workspace.store), records(open_workspace(alone).store)
-    assert made.keys() == wanted.keys()
-    for name, cache in wanted.items():
-        assert made[name] == cache, "record by record, and none made twice"
+    cluster_records, expected = records(workspace.store), records(open_workspace(alone).store)
+    assert cluster_records.keys() == expected.keys()
+    for name, cache in expected.items():
+        assert cluster_records[name] == cache, "record by record, and none made twice"
 
 
 def _enrich_and_lose_a_node(workspace: Workspace, version: str, cluster: ray_cluster.RayCluster) -> None:

@@ -44,8 +44,8 @@ INLINE = re.findall(r"`((?:ray: \{)?(?:runtime_env|address)[^`]*)`", TEXT)
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ray_cluster.RayCluster]:
     """Two nodes whose image has Inset's code, with two pretended GPUs each."""
-    with ray_cluster.running(3, 3, gpus=2, environment={"PYTHONPATH": str(ROOT)}) as found:
-        yield found
+    with ray_cluster.running(3, 3, gpus=2, environment={"PYTHONPATH": str(ROOT)}) as started:
+        yield started
 
 
 def test_no_block_of_the_guide_is_left_out_here() -> None:
@@ -87,11 +87,13 @@ def test_a_job_embeds_pictures_on_the_gpus_that_its_block_names(cluster: ray_clu
 def test_lines_of_the_guide_join_a_cluster(
     cluster: ray_cluster.RayCluster, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    given = yaml.safe_load(text)
-    options = RayOptions.model_validate(given.get("ray", given))
+    settings = yaml.safe_load(text)
+    options = RayOptions.model_validate(settings.get("ray", settings))
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)  # where ``auto`` finds it: on a node, Ray itself would know
     joined = options if options.address else options.model_copy(update={"address": cluster.address})
     with connected(joined):
-        made = [one for outcomes in run_pool(Sleeper, (0,), [[("a", b"12")]], workers=1, num_gpus=1) for one in outcomes]
-    assert [(one.row_id, one.value) for one in made] == [("a", 2)]
+        results = [
+            outcome for outcomes in run_pool(Sleeper, (0,), [[("a", b"12")]], workers=1, num_gpus=1) for outcome in outcomes
+        ]
+    assert [(outcome.row_id, outcome.value) for outcome in results] == [("a", 2)]
     assert os.environ["RAY_ADDRESS"] == cluster.address

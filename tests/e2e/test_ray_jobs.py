@@ -64,20 +64,20 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ray_cluster.RayCluster]:
-    with ray_cluster.running(2) as found:
-        yield found
+    with ray_cluster.running(2) as started:
+        yield started
 
 
 def python(name: str, code: str) -> Job:
     return Job(name, f'python -c "{code}"', {}, runtime_env(RayOptions()), {})
 
 
-async def lines_until(server: JobServer, name: str, wanted: str) -> None:
+async def lines_until(server: JobServer, name: str, expected: str) -> None:
     async with contextlib.aclosing(server.lines(name)) as texts:
         async for text in texts:
-            if text == wanted:
+            if text == expected:
                 return
-    raise AssertionError(f"{name} never prints {wanted}")
+    raise AssertionError(f"{name} never prints {expected}")
 
 
 async def lines_of(server: JobServer, name: str) -> list[str]:
@@ -92,14 +92,14 @@ def test_the_dag_enriches_on_the_cluster(
     env = airflow_env | {"INSET_CORPORA": str(corpus.parent)}
     migrated = airflow(env, "db", "migrate")
     assert migrated.returncode == 0, migrated.stderr
-    done = airflow(env, "dags", "test", "refresh_manuals")
-    found = states(env)
-    assert {found.pop("approve_plan"), found.pop("approve")} == {"skipped"}
-    assert set(found.values()) == {"success"}, done.stdout + done.stderr
-    said = done.stdout + done.stderr
-    assert "submitted Ray job inset-manuals-" in said
-    assert "progress: embed" in said
-    assert f"at {cluster.jobs}" in said
+    process = airflow(env, "dags", "test", "refresh_manuals")
+    task_states = states(env)
+    assert {task_states.pop("approve_plan"), task_states.pop("approve")} == {"skipped"}
+    assert set(task_states.values()) == {"success"}, process.stdout + process.stderr
+    output = process.stdout + process.stderr
+    assert "submitted Ray job inset-manuals-" in output
+    assert "progress: embed" in output
+    assert f"at {cluster.jobs}" in output
 
 
 def test_a_job_is_started_once_and_found_again_until_it_is_over(cluster: ray_cluster.RayCluster) -> None:
@@ -119,8 +119,8 @@ def test_a_job_is_started_once_and_found_again_until_it_is_over(cluster: ray_clu
 def test_the_code_that_is_here_is_what_a_job_runs(cluster: ray_cluster.RayCluster) -> None:
     server = JobServer(cluster.jobs)
     server.start(python("code", "import pipeline.job, schemas; print(schemas.__file__)"))
-    (*_, place) = asyncio.run(lines_of(server, "code-1"))
-    assert "runtime_resources" in place
+    (*_, module_file) = asyncio.run(lines_of(server, "code-1"))
+    assert "runtime_resources" in module_file
 
 
 def test_a_task_follows_its_job_and_fails_with_the_line_that_matters(
@@ -146,15 +146,15 @@ def test_a_task_follows_its_job_and_fails_with_the_line_that_matters(
         check=False,
     )
     assert process.returncode == 0, process.stderr
-    found = json.loads(process.stdout.splitlines()[-1])
-    assert found["good-1"] == ["done", ""]
-    assert found["refused-1"] == ["ContractError", "the store is not there"]
-    assert found["late-1"] == ["ContractError", "no room"]
-    assert found["bug-1"] == ["TransientError", "KeyError: 'bug'"]
-    assert found["shot-1"][0] == "TransientError"
-    assert "exit code 137" in found["shot-1"][1]
-    assert found["waits-1"] == ["TransientError", "the Ray job waits-1 stopped: Job was intentionally stopped."]
-    assert found["gone"] == ["TransientError", "the Ray job gone is gone"]
+    outcomes = json.loads(process.stdout.splitlines()[-1])
+    assert outcomes["good-1"] == ["done", ""]
+    assert outcomes["refused-1"] == ["ContractError", "the store is not there"]
+    assert outcomes["late-1"] == ["ContractError", "no room"]
+    assert outcomes["bug-1"] == ["TransientError", "KeyError: 'bug'"]
+    assert outcomes["shot-1"][0] == "TransientError"
+    assert "exit code 137" in outcomes["shot-1"][1]
+    assert outcomes["waits-1"] == ["TransientError", "the Ray job waits-1 stopped: Job was intentionally stopped."]
+    assert outcomes["gone"] == ["TransientError", "the Ray job gone is gone"]
     assert (tmp_path / "LEASE").is_file(), "whoever waits for a job holds the lease"
 
 
@@ -164,7 +164,7 @@ def test_a_server_that_is_not_there_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "by"),
+    ("script", "by"),
     [
         ("from ray_jobs.submission import JobServer; JobServer('{0.jobs}')", "Ray's job server at {0.jobs}"),
         (
@@ -176,11 +176,11 @@ def test_a_server_that_is_not_there_is_tried_again() -> None:
     ids=["jobs", "joined"],
 )
 def test_a_cluster_that_wants_another_token_says_so_in_one_line(
-    cluster: ray_cluster.RayCluster, monkeypatch: pytest.MonkeyPatch, asked: str, by: str
+    cluster: ray_cluster.RayCluster, monkeypatch: pytest.MonkeyPatch, script: str, by: str
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "another-token-than-that-of-the-cluster")
     process = subprocess.run(
-        [sys.executable, "-c", asked.format(cluster)], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", script.format(cluster)], capture_output=True, text=True, check=False, timeout=120
     )
     assert f"UserError: {by.format(cluster)} requires a token, or another one: set RAY_AUTH_MODE" in process.stderr
 
@@ -202,23 +202,23 @@ def test_a_cluster_that_dies_is_an_outside_failure_and_the_next_one_goes_on(
         run = RefreshRun(workspace, "run")
         version = run.plan().version
         run.parse(version)
-        work = job_of(str(corpus), "run", version)
-        assert work is not None
-        job, _ = JobServer(work.server).start(work.job)
+        job_request = job_of(str(corpus), "run", version)
+        assert job_request is not None
+        job, _ = JobServer(job_request.server).start(job_request.job)
         wait_for(lambda: _vectors(workspace), "the first vectors")
         first.kill(first.nodes[0])
-        kept, structured = _vectors(workspace), workspace.store.sizes("structured")
+        vectors_before, structured = _vectors(workspace), workspace.store.sizes("structured")
         process = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _FOLLOW, work.server, work.store, job],
+            [sys.executable, "-W", "ignore", "-c", _FOLLOW, job_request.server, job_request.store, job],
             capture_output=True,
             text=True,
             check=False,
             env=airflow_env,
         )
         assert process.returncode == 0, process.stderr
-        ((kind, said),) = json.loads(process.stdout.splitlines()[-1]).values()
+        ((kind, message),) = json.loads(process.stdout.splitlines()[-1]).values()
         assert kind == "TransientError", "Airflow tries it again"
-        assert f"Ray's job server at {first.jobs}" in said
+        assert f"Ray's job server at {first.jobs}" in message
 
     with ray_cluster.running(2) as second:
         corpus = write_corpus(tmp_path, f"ray: {{jobs: '{second.jobs}'}}\n")
@@ -233,5 +233,5 @@ def test_a_cluster_that_dies_is_an_outside_failure_and_the_next_one_goes_on(
         assert state.status == "SUCCEEDED", state.message
     note = read_notes(workspace.store, version)[Stage.ENRICH]
     assert note.counts["structured"] == 40 - len(structured)
-    assert note.counts["embedded"] == _vectors(workspace) - kept
-    assert kept > 0
+    assert note.counts["embedded"] == _vectors(workspace) - vectors_before
+    assert vectors_before > 0

@@ -66,10 +66,10 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
     refresh(workspace)
     pruned = prune(workspace, dry_run=False)
     assert pruned.objects["documents"] >= 1
-    kept = workspace.store.names("")
-    assert not [name for name in kept if str(first.version) in name]
-    left = prune(workspace, dry_run=True)
-    assert (left.versions, left.objects, left.records) == ([], {}, {})
+    names = workspace.store.names("")
+    assert not [name for name in names if str(first.version) in name]
+    leftover = prune(workspace, dry_run=True)
+    assert (leftover.versions, leftover.objects, leftover.records) == ([], {}, {})
 
     indexes = [name for name in workspace.store.names("versions") if "/_indices/" in name]
     last = max(name.rpartition("/")[2] for name in indexes)
@@ -106,8 +106,8 @@ def test_a_document_takes_few_requests() -> None:
     assert first.name == FIRST
     folders = ("pdfs", *(f"inset/manuals/{kind}" for kind in ("documents", "figures", "parsed", "structured")))
     of_documents = [
-        sum(made.requests[f"{method} {folder}"] for method in ("GET", "HEAD", "PUT") for folder in folders)
-        for made in (first, again, changed)
+        sum(refreshed.requests[f"{method} {folder}"] for method in ("GET", "HEAD", "PUT") for folder in folders)
+        for refreshed in (first, again, changed)
     ]
     assert of_documents[0] <= 14 * documents
     assert of_documents[1] == 0, "nothing changed"

@@ -70,13 +70,13 @@ def test_planted_secrets_stay_where_they_are(
         monkeypatch.setenv(name, secret)
 
     for command, *options in COMMANDS:
-        asked = [sys.executable, "-m", "cli.main", command, str(file), *options]
-        run = subprocess.run(asked, capture_output=True, text=True, check=False)
+        arguments = [sys.executable, "-m", "cli.main", command, str(file), *options]
+        run = subprocess.run(arguments, capture_output=True, text=True, check=False)
         assert run.stdout + run.stderr
         assert _found(run.stdout + run.stderr) == [], command
     workspace = open_workspace(str(file))
     assert workspace.store.exists("LIVE"), "the refresh went through"
-    assert [(name, found) for name, text in _texts(tmp_path) if (found := _found(text))] == []
+    assert [(name, secrets) for name, text in _texts(tmp_path) if (secrets := _found(text))] == []
 
     published = PublishedCorpus(workspace)
     client = TestClient(create_app({"manuals": published}), base_url="http://localhost")
@@ -96,6 +96,6 @@ def test_planted_secrets_stay_where_they_are(
     (Path(workspace.store.root) / "LIVE").write_bytes(b"damaged")
     answers += [client.get("/readyz"), client.get(base)]
     published.close()
-    assert [found for answer in answers if (found := _found(answer.text + str(answer.headers)))] == []
+    assert [secrets for answer in answers if (secrets := _found(answer.text + str(answer.headers)))] == []
     assert _found(caplog.text) == []
     assert _found(str(os.environ)) != [], "they were there to be found"

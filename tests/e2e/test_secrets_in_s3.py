@@ -71,11 +71,15 @@ def test_a_whole_run_leaves_no_secret_behind(
     result = refresh(open_workspace(str(corpus)))
     assert result.published
     assert (result.counts.documents, result.counts.quarantined) == (2, 1)
-    said = [result.model_dump_json(), diagnose([]).model_dump_json(), str(RefreshRun(open_workspace("m"), "run-1").plan())]
-    found = capfd.readouterr()
-    said += [caplog.text, found.out, found.err]
-    kept = {name: _plain(name, data) for name, data in _objects(s3_bucket).items()}
-    assert len(kept) > 20
+    outputs = [
+        result.model_dump_json(),
+        diagnose([]).model_dump_json(),
+        str(RefreshRun(open_workspace("m"), "run-1").plan()),
+    ]
+    captured = capfd.readouterr()
+    outputs += [caplog.text, captured.out, captured.err]
+    objects = {name: _plain(name, data) for name, data in _objects(s3_bucket).items()}
+    assert len(objects) > 20
     for secret in SECRETS.values():
-        assert [name for name, data in kept.items() if secret.encode() in data] == []
-        assert [text for text in said if secret in text] == []
+        assert [name for name, data in objects.items() if secret.encode() in data] == []
+        assert [text for text in outputs if secret in text] == []

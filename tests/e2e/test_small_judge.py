@@ -42,8 +42,8 @@ def test_a_small_model_writes_and_judges_and_its_admission_fails(tmp_path: Path)
                 }
             )
         )
-        named, chosen = find_experiment(str(file))
-        results = run_experiment(open_workspace(chosen), named, tmp_path / "out", workers=1)
+        experiment, chosen = find_experiment(str(file))
+        results = run_experiment(open_workspace(chosen), experiment, tmp_path / "out", workers=1)
     (system,), (judge,) = results.systems, results.judges
     assert (system.failed, system.note) == ({}, "")
     assert (system.means["output_tokens"].mean or 0.0) > 0.0, "it wrote the answer"
@@ -53,6 +53,6 @@ def test_a_small_model_writes_and_judges_and_its_admission_fails(tmp_path: Path)
     assert test.auc is not None
     assert test.auc < ADMITTED_AUC
     assert JUDGED not in system.means
-    shown = " ".join(re.sub(r"<[^>]*>", " ", (tmp_path / "out" / "report.html").read_text(encoding="utf-8")).split())
-    assert "llm faithfulness to texts not admitted" in shown
-    assert "system faithfulness to texts answer ilt not admitted" in shown
+    page_text = " ".join(re.sub(r"<[^>]*>", " ", (tmp_path / "out" / "report.html").read_text(encoding="utf-8")).split())
+    assert "llm faithfulness to texts not admitted" in page_text
+    assert "system faithfulness to texts answer ilt not admitted" in page_text

@@ -22,8 +22,8 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def model(url: str) -> Endpoint:
-    asked = {"kind": "llm", "model": small_model.MODEL, "revision": "1", "max_tokens": 24}
-    return Endpoint("models.llm", ModelEntry.model_validate({**asked, "endpoint": EndpointOptions(url=url)}))
+    settings = {"kind": "llm", "model": small_model.MODEL, "revision": "1", "max_tokens": 24}
+    return Endpoint("models.llm", ModelEntry.model_validate({**settings, "endpoint": EndpointOptions(url=url)}))
 
 
 def test_it_replies(model: Endpoint) -> None:

@@ -51,21 +51,21 @@ def corpus_file(tmp_path: Path, weaviate: WeaviateServer) -> Iterator[Path]:
     """Two manuals, two versions kept; the collections that come of it are removed in the end."""
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
     write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
-    others = _collections(weaviate)
+    existing = _collections(weaviate)
     yield _served(tmp_path, weaviate)
     weaviate.client().alias.delete(alias_name="Served")
-    for name in _collections(weaviate) - others:
+    for name in _collections(weaviate) - existing:
         weaviate.client().collections.delete(name)
 
 
-def _served(folder: Path, weaviate: WeaviateServer, more: str = "") -> Path:
-    where = f"url: '{weaviate.url}', grpc_port: {weaviate.grpc_port}"
-    return _corpus(folder, f"index: {{engine: weaviate, {where}{more}}}\nretention: {{versions: 2}}\n")
+def _served(folder: Path, weaviate: WeaviateServer, extra: str = "") -> Path:
+    address = f"url: '{weaviate.url}', grpc_port: {weaviate.grpc_port}"
+    return _corpus(folder, f"index: {{engine: weaviate, {address}{extra}}}\nretention: {{versions: 2}}\n")
 
 
-def _corpus(folder: Path, more: str = "") -> Path:
+def _corpus(folder: Path, extra: str = "") -> Path:
     """Write a corpus whose name no other test of the server uses."""
-    file = write_corpus(folder, more)
+    file = write_corpus(folder, extra)
     file.write_text(file.read_text().replace("name: manuals", "name: served"))
     return file
 
@@ -76,7 +76,7 @@ def _collections(weaviate: WeaviateServer) -> set[str]:
 
 def test_a_corpus_lives_on_a_server(corpus_file: Path, weaviate: WeaviateServer) -> None:
     workspace = open_workspace(str(corpus_file))
-    others = _collections(weaviate)
+    existing = _collections(weaviate)
     first = refresh(workspace)
     assert first.published
     assert [gate.message for gate in first.gates if not gate.passed] == []
@@ -96,9 +96,11 @@ def test_a_corpus_lives_on_a_server(corpus_file: Path, weaviate: WeaviateServer)
     for number, subject in enumerate(("tower crane", "gear box", "oil filter"), 3):
         write_manual(corpus_file.parent.parent / "pdfs" / f"{number}.pdf", subject, seed=number)
         versions.append(refresh(workspace).version)
-    kept = {manifest.collection for version in versions if (manifest := read_manifest(workspace.store, str(version)))}
-    assert len(kept) == 3  # two newest when the last refresh began, and that one
-    assert _collections(weaviate) - others == kept
+    collections = {
+        manifest.collection for version in versions if (manifest := read_manifest(workspace.store, str(version)))
+    }
+    assert len(collections) == 3  # two newest when the last refresh began, and that one
+    assert _collections(weaviate) - existing == collections
 
     assert roll_back_version(workspace).version == versions[-2]
     assert diagnose([str(corpus_file)]).ok
@@ -230,8 +232,8 @@ def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file
     holding: list[frozenset[str]] = []
     versions: list[str] = []
     for seed in (1, 3):  # the same file names, all bytes new: no document is in both
-        for place, subject in enumerate(("pump", "winch")):
-            write_manual(corpus_file.parent.parent / "pdfs" / f"{subject}.pdf", f"steel {subject}", seed=seed + place)
+        for number, subject in enumerate(("pump", "winch")):
+            write_manual(corpus_file.parent.parent / "pdfs" / f"{subject}.pdf", f"steel {subject}", seed=seed + number)
         versions.append(str(refresh(workspace).version))
         holding.append(frozenset(row.doc_id for row in read_ledger(workspace.store, versions[-1])))
     assert holding[0].isdisjoint(holding[1])
@@ -244,9 +246,9 @@ def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file
 
     def through_the_service() -> set[str]:
         reply = client.post("/v1/corpora/manuals/search", json={"query": question, "k": 20}).raise_for_status().json()
-        found = {hit["doc_id"] for hit in reply["hits"]}
-        assert found <= holding[versions.index(reply["version"])]
-        return found
+        doc_ids = {hit["doc_id"] for hit in reply["hits"]}
+        assert doc_ids <= holding[versions.index(reply["version"])]
+        return doc_ids
 
     def by_words() -> set[str]:
         return {
@@ -256,29 +258,29 @@ def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file
     def by_vector() -> set[str]:
         return {row.properties["doc_id"] for row in alias.near_vector(vector, target_vector="text").objects}
 
-    seen: list[set[str]] = []
-    done = threading.Event()
+    results: list[set[str]] = []
+    stop = threading.Event()
 
     def read(ask: Callable[[], set[str]]) -> None:
-        while not done.is_set():
-            seen.append(ask())
+        while not stop.is_set():
+            results.append(ask())
 
     with ThreadPoolExecutor() as pool:
         readers = [pool.submit(read, ask) for ask in (through_the_service, by_words, by_vector)]
         try:
             for turn in range(SWITCHES):
-                before = len(seen)
+                before = len(results)
                 make_live(workspace, versions[turn % 2])
-                while len(seen) < before + 10 and not any(reader.done() for reader in readers):
-                    done.wait(0.01)
+                while len(results) < before + 10 and not any(reader.done() for reader in readers):
+                    stop.wait(0.01)
         finally:
-            done.set()
+            stop.set()
     published.close()
     for reader in readers:
         reader.result()  # raises what a reader saw
-    assert len(seen) >= 10 * SWITCHES
-    assert all(found and any(found <= held for held in holding) for found in seen)
-    assert all(any(found <= held for found in seen) for held in holding)
+    assert len(results) >= 10 * SWITCHES
+    assert all(doc_ids and any(doc_ids <= documents for documents in holding) for doc_ids in results)
+    assert all(any(doc_ids <= documents for doc_ids in results) for documents in holding)
 
 
 @pytest.fixture
@@ -317,8 +319,8 @@ def test_collections_take_turns_and_cost_what_changed(ten_manuals: Workspace, we
     assert collections[3:] == collections[:3], "one more than are kept"
     assert len({*collections}) == 3
     for version in versions[3:]:
-        written, rows = _written(ten_manuals, version)
-        assert written < rows / 4
+        rows_written, rows = _written(ten_manuals, version)
+        assert rows_written < rows / 4
     _assert_as_filled(ten_manuals, versions[-1])
     assert {*collections} <= _collections(weaviate)
     assert weaviate.alias("Served") == collections[-1]
@@ -394,8 +396,8 @@ def test_a_collection_that_was_brought_forward_wrongly_is_filled(
     monkeypatch.setattr(WeaviateIndex, method, once)
     version = _change(ten_manuals, 33)
     assert not faults
-    written, rows = _written(ten_manuals, version)
-    assert written == rows
+    rows_written, rows = _written(ten_manuals, version)
+    assert rows_written == rows
     _assert_as_filled(ten_manuals, version)
 
 
@@ -407,8 +409,8 @@ def test_a_collection_that_lost_rows_is_not_brought_forward(ten_manuals: Workspa
     for name in lost:
         weaviate.client().collections.use(ten_manuals.collection(versions[0])).data.delete_by_id(name)
     version = _change(ten_manuals, 33)
-    written, rows = _written(ten_manuals, version)
-    assert written == rows
+    rows_written, rows = _written(ten_manuals, version)
+    assert rows_written == rows
     _assert_as_filled(ten_manuals, version)
 
 
@@ -418,12 +420,12 @@ def test_more_than_a_fifth_is_filled_and_so_is_another_schema(
     for seed in range(30, 33):
         _change(ten_manuals, seed)
     monkeypatch.setattr(WeaviateIndex, "_spaces", lambda _: {"another"})
-    written, rows = _written(ten_manuals, _change(ten_manuals, 33))
-    assert written == rows
+    rows_written, rows = _written(ten_manuals, _change(ten_manuals, 33))
+    assert rows_written == rows
     monkeypatch.undo()
     for number in range(1, 6):
         write_manual(Path(ten_manuals.corpus.source) / f"{number}.pdf", f"machine {number}", seed=40 + number)
     version = str(refresh(ten_manuals).version)
-    written, rows = _written(ten_manuals, version)
-    assert written == rows
+    rows_written, rows = _written(ten_manuals, version)
+    assert rows_written == rows
     _assert_as_filled(ten_manuals, version)

@@ -23,26 +23,26 @@ def test_confidence_grows_with_each_kind_of_evidence() -> None:
 
 
 def test_another_text_model_starts_without_evidence_on_its_scale() -> None:
-    other = default_calibration("bge")
-    assert other.text_model == "bge"
-    assert set(other.features) == set(KINDS) - {"sentence", "nearness"}
+    calibration = default_calibration("bge")
+    assert calibration.text_model == "bge"
+    assert set(calibration.features) == set(KINDS) - {"sentence", "nearness"}
 
 
 def test_a_calibration_parts_the_questions_that_it_has_seen() -> None:
-    positives = [evidence(0.62 + place / 1000) for place in range(60)]
-    negatives = {"foreign": [evidence(0.38 + place / 1000) for place in range(30)], "golden": [evidence(0.39)] * 30}
-    made = calibrate(positives, negatives, DEFAULT_CALIBRATION)
-    abstain, sure = thresholds(AnswerOptions(), made)
-    assert sum(confidence(one, made) < abstain for one in positives) / 60 <= 0.1
-    assert sum(confidence(one, made) < sure for found in negatives.values() for one in found) / 60 >= 0.8
-    assert made == calibrate(positives, negatives, DEFAULT_CALIBRATION)
-    assert (made.answerable, made.unanswerable) == (60, {"foreign": 30, "golden": 30})
+    positives = [evidence(0.62 + number / 1000) for number in range(60)]
+    negatives = {"foreign": [evidence(0.38 + number / 1000) for number in range(30)], "golden": [evidence(0.39)] * 30}
+    calibration = calibrate(positives, negatives, DEFAULT_CALIBRATION)
+    abstain, sure = thresholds(AnswerOptions(), calibration)
+    assert sum(confidence(sample, calibration) < abstain for sample in positives) / 60 <= 0.1
+    assert sum(confidence(sample, calibration) < sure for group in negatives.values() for sample in group) / 60 >= 0.8
+    assert calibration == calibrate(positives, negatives, DEFAULT_CALIBRATION)
+    assert (calibration.answerable, calibration.unanswerable) == (60, {"foreign": 30, "golden": 30})
 
 
 def test_few_questions_leave_it_near_the_default() -> None:
-    made = calibrate([evidence(0.9)], {"foreign": [evidence(0.1)]}, DEFAULT_CALIBRATION)
+    calibration = calibrate([evidence(0.9)], {"foreign": [evidence(0.1)]}, DEFAULT_CALIBRATION)
     for kind in KINDS:
-        assert made.features[kind].mean == pytest.approx(DEFAULT_CALIBRATION.features[kind].mean, abs=0.02)
+        assert calibration.features[kind].mean == pytest.approx(DEFAULT_CALIBRATION.features[kind].mean, abs=0.02)
     assert calibrate([], {"foreign": [evidence(0.1)]}, DEFAULT_CALIBRATION) == DEFAULT_CALIBRATION
 
 
@@ -60,7 +60,7 @@ def test_shuffled_questions_have_known_words_and_ask_nothing() -> None:
     ]
     mixed = shuffled(questions)
     assert len(mixed) == 3
-    assert {word for one in mixed for word in one.split()} <= set(" ".join(questions).replace("?", "").split())
+    assert {word for question in mixed for word in question.split()} <= set(" ".join(questions).replace("?", "").split())
     assert not set(mixed) & set(questions)
     assert shuffled(["What is a valve?"]) == []
 

@@ -10,9 +10,9 @@ from schemas.gates import GateResult
 LIVE, SINGLE = "recall against the live version", "hybrid against single modes"
 
 
-def report(mode: str, found: str) -> ModeReport:
+def report(mode: str, marks: str) -> ModeReport:
     """A report on a question a character: ``+`` where its page was found."""
-    ranks = [1 if one == "+" else None for one in found]
+    ranks = [1 if mark == "+" else None for mark in marks]
     scores = [QuestionScore(id=str(number), page_rank=rank, figure_rank=None) for number, rank in enumerate(ranks)]
     return ModeReport(
         mode=mode,
@@ -33,7 +33,7 @@ def judge(
     before = None if live is None else report("hybrid", live)
     pages = [GoldPage(doc="pump.pdf", page=number) for number in range(1, len(hybrid) + 1)]
     questions = [
-        Question(id=str(place), question="?", documents=["pump.pdf"], pages=[page]) for place, page in enumerate(pages)
+        Question(id=str(index), question="?", documents=["pump.pdf"], pages=[page]) for index, page in enumerate(pages)
     ]
     return {
         gate.gate: gate

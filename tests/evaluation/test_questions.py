@@ -14,7 +14,7 @@ from tests.query_service.fake_corpus import HIT
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "pattern"),
     [
         (b'{"id": "a", "question": "b"}\nnot JSON', "line 2 is not JSON"),
         (b'{"id": "a"}', "line 1: question: Field required"),
@@ -25,9 +25,9 @@ from tests.query_service.fake_corpus import HIT
         (b'{"id": ' + b"9" * 5000 + b"}", "line 1"),
     ],
 )
-def test_a_mistake_in_questions_is_one_line(tmp_path: Path, text: bytes, said: str) -> None:
+def test_a_mistake_in_questions_is_one_line(tmp_path: Path, text: bytes, pattern: str) -> None:
     (tmp_path / "q.jsonl").write_bytes(text)
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=pattern) as caught:
         load_questions(str(tmp_path / "q.jsonl"))
     assert len(caught.value.message.splitlines()) == 1
 
@@ -41,7 +41,7 @@ def test_ndcg_at_10_reads_ten_hits() -> None:
     """The only right page is the seventh hit."""
     gold = Gold(Question.model_validate({"id": "q", "question": "?", "doc": "pump.pdf", "pages": [7]}))
     regions = [[CitedRegion(page=number, bbox=HIT.bbox)] for number in range(1, 11)]
-    hits = [HIT.model_copy(update={"page": one[0].page, "regions": one}) for one in regions]
+    hits = [HIT.model_copy(update={"page": cited_regions[0].page, "regions": cited_regions}) for cited_regions in regions]
     report = ask([gold], lambda _question, k: hits[:k], "pages")
     assert report.ndcg_at_10 == pytest.approx(1 / math.log2(8))
     assert report.reciprocal_rank == pytest.approx(1 / 7)

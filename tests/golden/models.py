@@ -101,12 +101,12 @@ def _releases(*packages: str) -> list[str]:
     return [importlib.metadata.version(package) for package in packages]
 
 
-def _vectors(named: dict[str, Any]) -> Near:
+def _vectors(vectors_by_name: dict[str, Any]) -> Near:
     rows = [
-        (name if len(found) == 1 else f"{name}, {number}", [float(value) for value in vector])
-        for name, vectors in named.items()
-        for found in [np.atleast_2d(vectors)]
-        for number, vector in enumerate(found)
+        (name if len(matrix) == 1 else f"{name}, {number}", [float(value) for value in vector])
+        for name, vectors in vectors_by_name.items()
+        for matrix in [np.atleast_2d(vectors)]
+        for number, vector in enumerate(matrix)
     ]
     return Near(rows, OF_A_UNIT_VECTOR, places=3)
 
@@ -121,9 +121,9 @@ def _multilingual(_folder: Path) -> Outputs:
 
 def _embedded(model: TextEmbedder) -> Outputs:
     texts = [*TEXTS.values()]
-    found = dict(zip(TEXTS, model.embed_documents(texts), strict=True)) | {"a question": model.embed_query("Which pump?")}
+    vectors = dict(zip(TEXTS, model.embed_documents(texts), strict=True)) | {"a question": model.embed_query("Which pump?")}
     return {
-        "texts": (digest(TEXTS), _vectors(found)),
+        "texts": (digest(TEXTS), _vectors(vectors)),
         "tokens": (digest(TEXTS), digest([model.max_tokens, model.count_tokens(texts)])),
     }
 
@@ -182,14 +182,14 @@ def _rapid_layout(_folder: Path) -> Outputs:
     model = RapidLayout()
     with _page() as document:
         pages = {f"{dpi} dpi": Image.open(io.BytesIO(document[0].get_pixmap(dpi=dpi).tobytes("png"))) for dpi in (72, 100)}
-    found: dict[str, tuple[str, str | Near]] = {"least score": (digest(""), digest(LEAST_SCORE))}
+    outputs: dict[str, tuple[str, str | Near]] = {"least score": (digest(""), digest(LEAST_SCORE))}
     for name, image in pages.items():
         regions = model.detect(png(image))
         # By place: of two that are as sure the order is anyone's.
         found_so = ((str(region.kind.value), _around(region.bbox, region.score)) for region in regions)
         rows = sorted((kind, numbers) for kind, numbers in found_so if numbers[-1] > SURE)
-        found[name] = digest(_pixels(image)), Near(rows, OF_A_REGION, places=1)
-    return found
+        outputs[name] = digest(_pixels(image)), Near(rows, OF_A_REGION, places=1)
+    return outputs
 
 
 _LANGUAGES = {
@@ -204,21 +204,21 @@ _LANGUAGES = {
 
 def _language(_folder: Path) -> Outputs:
     model = Py3LangId()
-    found = {name: [*model.probabilities(text).items()][:1] for name, text in _LANGUAGES.items()}
+    guesses = {name: [*model.probabilities(text).items()][:1] for name, text in _LANGUAGES.items()}
     return {
         name: (digest(_LANGUAGES[name]), Near([(code, [100 * share]) for code, share in likeliest], OF_A_BOX))
-        for name, likeliest in found.items()
+        for name, likeliest in guesses.items()
     }
 
 
 def _lexicon(_folder: Path) -> Outputs:
     model = Simplemma()
-    found: dict[str, tuple[str, str]] = {}
+    outputs: dict[str, tuple[str, str]] = {}
     for name, text in _LANGUAGES.items():
         language = model.language_of(text)
-        known = [model.is_word(word, language) for word in text.lower().split()] if language is not None else None
-        found[name] = digest(text), digest([language, known])
-    return found
+        are_words = [model.is_word(word, language) for word in text.lower().split()] if language is not None else None
+        outputs[name] = digest(text), digest([language, are_words])
+    return outputs
 
 
 def _unhurried() -> None:
@@ -234,19 +234,22 @@ def _named(folder: Path, **settings: str | float) -> ModelName:
 
 def _looked_at(largest_side: int, ready: Callable[[bytes, int], Image.Image] = open_picture) -> tuple[str, str]:
     pictures = _pictures()
-    given = [[name, _seen(data)] for name, data in pictures.items()]
-    return digest(given), digest([_pixels(ready(data, largest_side)) for data in pictures.values()])
+    inputs = [[name, _seen(data)] for name, data in pictures.items()]
+    return digest(inputs), digest([_pixels(ready(data, largest_side)) for data in pictures.values()])
 
 
 def _clip(folder: Path) -> Outputs:
     _unhurried()
     model = IMAGE_EMBEDDERS.find(_named(write_clip(folder))).load(4)
     pictures = _pictures()
-    found: dict[str, Any] = dict(zip(pictures, model.embed_pictures([*pictures.values()]), strict=True))
-    found |= dict(zip(TEXTS, model.embed_documents([*TEXTS.values()]), strict=True))
-    found |= {"a question": model.embed_query("Which pump?"), "a picture asked by": model.embed_query_picture(draw(2))}
-    given = digest([[_seen(data) for data in pictures.values()], TEXTS, _releases("torch", "open_clip_torch")])
-    return {"pictures and texts": (given, _vectors(found)), "pictures made ready": _looked_at(clip.LARGEST_SIDE_PX)}
+    vectors: dict[str, Any] = dict(zip(pictures, model.embed_pictures([*pictures.values()]), strict=True))
+    vectors |= dict(zip(TEXTS, model.embed_documents([*TEXTS.values()]), strict=True))
+    vectors |= {"a question": model.embed_query("Which pump?"), "a picture asked by": model.embed_query_picture(draw(2))}
+    input_digest = digest([[_seen(data) for data in pictures.values()], TEXTS, _releases("torch", "open_clip_torch")])
+    return {
+        "pictures and texts": (input_digest, _vectors(vectors)),
+        "pictures made ready": _looked_at(clip.LARGEST_SIDE_PX),
+    }
 
 
 def _unified(folder: Path) -> Outputs:
@@ -258,28 +261,28 @@ def _unified(folder: Path) -> Outputs:
     }
     _unhurried()
     model = IMAGE_EMBEDDERS.find(_named(write_clip(folder), combine="mean", image_weight=0.25)).load(2)
-    found = {
+    vectors = {
         "a pair": model.embed_pairs([draw(1)], ["a pump"]),
         "a question": model.embed_query("Which pump?"),
         "a picture asked by": model.embed_query_picture(draw(2)),
     }
     return {
         "combined": (digest(["unit vectors"]), _vectors(combined)),
-        "pairs": (digest(_releases("torch", "open_clip_torch")), _vectors(found)),
+        "pairs": (digest(_releases("torch", "open_clip_torch")), _vectors(vectors)),
     }
 
 
 def _late(folder: Path) -> Outputs:
     _unhurried()
     model = LATE_EMBEDDERS.find(_named(write_colqwen2(folder))).load(2)
-    found = {
+    vectors = {
         "a picture": model.embed_pictures([draw(2, 90, 60)])[0][::8],
         "a question": model.embed_query("Which pump?"),
         "a picture asked by": model.embed_query_picture(draw(1))[::8],
     }
-    given = digest([_seen(draw(2, 90, 60)), _seen(draw(1)), _releases("torch", "transformers")])
+    input_digest = digest([_seen(draw(2, 90, 60)), _seen(draw(1)), _releases("torch", "transformers")])
     return {
-        "pictures and questions": (given, _vectors(found)),
+        "pictures and questions": (input_digest, _vectors(vectors)),
         "pictures made ready": _looked_at(late_interaction.LARGEST_SIDE_PX),
     }
 
@@ -291,11 +294,11 @@ def _sentence_transformer(folder: Path) -> Outputs:
     _unhurried()
     words = Transformer(str(write_bert(folder / "bert")), max_seq_length=64)
     SentenceTransformer(modules=[words, Pooling(32)], device="cpu").save(str(folder / "model"))
-    named = _named(folder / "model", document_prompt="text: ", query_prompt="question: ")
-    model = TEXT_EMBEDDERS.find(named).load(2)
-    found: dict[str, Any] = dict(zip(TEXTS, model.embed_documents([*TEXTS.values()]), strict=True))
-    found["a question"] = model.embed_query("Which pump?")
-    return {"texts": (digest([TEXTS, _releases("torch", "sentence-transformers", "transformers")]), _vectors(found))}
+    model_name = _named(folder / "model", document_prompt="text: ", query_prompt="question: ")
+    model = TEXT_EMBEDDERS.find(model_name).load(2)
+    vectors: dict[str, Any] = dict(zip(TEXTS, model.embed_documents([*TEXTS.values()]), strict=True))
+    vectors["a question"] = model.embed_query("Which pump?")
+    return {"texts": (digest([TEXTS, _releases("torch", "sentence-transformers", "transformers")]), _vectors(vectors))}
 
 
 def _requests() -> Iterator[Request]:
@@ -306,9 +309,9 @@ def _requests() -> Iterator[Request]:
 
 def _given(requests: Sequence[Request]) -> list[object]:
     return [
-        [asked.id, message.text, _seen(message.pictures[0]) if message.pictures else None]
-        for asked in requests
-        for message in asked.messages
+        [request.id, message.text, _seen(message.pictures[0]) if message.pictures else None]
+        for request in requests
+        for message in request.messages
     ]
 
 
@@ -318,10 +321,10 @@ def _local_vlm(folder: Path) -> Outputs:
         {"kind": "local", "model": str(tiny_vlm.write(folder)), "revision": "1", "max_tokens": 6, "max_side_px": 256}
     )
     requests = [*_requests()][:3]
-    written = dict(LocalModel("models.tiny", options, 2).replies(requests))
-    given = digest([_given(requests), _releases("torch", "transformers")])
+    replies = dict(LocalModel("models.tiny", options, 2).replies(requests))
+    input_digest = digest([_given(requests), _releases("torch", "transformers")])
     return {
-        "replies": (given, digest([_taken(written[asked.id]) for asked in requests])),
+        "replies": (input_digest, digest([_taken(replies[request.id]) for request in requests])),
         "pictures made ready": _looked_at(256, fit),
     }
 
@@ -354,12 +357,12 @@ def _endpoint(_folder: Path) -> Outputs:
             max_side_px=512,
             endpoint=EndpointOptions(url=server.url, concurrency=1, retries=0),
         )
-        written = dict(Endpoint("models.vlm", options).replies(requests))
+        replies = dict(Endpoint("models.vlm", options).replies(requests))
         sent = [_sent(call.json, call.picture) for call in server.calls]
-    given = digest(_given(requests))
+    input_digest = digest(_given(requests))
     return {
-        "what it is sent": (given, digest(sent)),
-        "what is taken": (digest(_ANSWERS), digest([_taken(written[asked.id]) for asked in requests])),
+        "what it is sent": (input_digest, digest(sent)),
+        "what is taken": (digest(_ANSWERS), digest([_taken(replies[request.id]) for request in requests])),
     }
 
 
@@ -375,17 +378,17 @@ def _endpoint_embedder(_folder: Path) -> Outputs:
             query_prompt="query: ",
             endpoint=EndpointOptions(url=server.url, concurrency=1, retries=0),
         )
-        made = _embedded(TEXT_EMBEDDERS.find(entry.text_model("models.text")).load(2))
+        outputs = _embedded(TEXT_EMBEDDERS.find(entry.text_model("models.text")).load(2))
         sent = [call.json for call in server.calls]
-    return {**made, "what it is sent": (digest(TEXTS), digest(sent))}
+    return {**outputs, "what it is sent": (digest(TEXTS), digest(sent))}
 
 
 def _sent(message: dict[str, Any], data: bytes | None) -> object:
     """Return a call as it arrived, its picture by what it shows and how it is compressed."""
     parts = [
         part if part["type"] == "text" else part["image_url"]["url"].partition(",")[0]
-        for one in message["messages"]
-        for part in one["content"]
+        for entry in message["messages"]
+        for part in entry["content"]
     ]
     if data is None:
         return [message | {"messages": parts}]

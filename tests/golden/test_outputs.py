@@ -174,15 +174,15 @@ def _wordings(rows: list[Chunk]) -> DescriptionResults:
     flags = ((), (Flag.NOT_DESCRIBED,))
     return {
         name: DescriptionResult("vlm" if text else "context", text, flags[not text])
-        for place, name in enumerate(names)
-        for text in [_DESCRIPTIONS[place % (len(_DESCRIPTIONS) + 1) - 1]]
-        if place % (len(_DESCRIPTIONS) + 1)  # nobody was asked about the others
+        for index, name in enumerate(names)
+        for text in [_DESCRIPTIONS[index % (len(_DESCRIPTIONS) + 1) - 1]]
+        if index % (len(_DESCRIPTIONS) + 1)  # nobody was asked about the others
     }
 
 
 def _words(figure: str, parsed: ParsedDocument) -> tuple[RecognisedLine, ...]:
     """Return what might be read off a picture: a heading, a paragraph, a caption."""
-    picture = next(known for known in parsed.figures if known.figure_id == figure)
+    picture = next(parsed_figure for parsed_figure in parsed.figures if parsed_figure.figure_id == figure)
     lines = ("1 Setting up the pump", "Turn the valve until it clicks.", "See Figure 1 for the seal.", "Figure 1: The seal")
     tall = picture.height / 20
     boxes = [BBox(0.1 * picture.width, y, 0.7 * picture.width, y + tall) for y in (tall, 3 * tall, 5 * tall, 15 * tall)]
@@ -191,13 +191,13 @@ def _words(figure: str, parsed: ParsedDocument) -> tuple[RecognisedLine, ...]:
 
 def _seen(figure: str, parsed: ParsedDocument) -> list[LayoutRegion]:
     """Return what a layout model might see on the picture of a page: a figure, part of it again, a table, a smudge."""
-    picture = next(known for known in parsed.figures if known.figure_id == figure)
+    picture = next(parsed_figure for parsed_figure in parsed.figures if parsed_figure.figure_id == figure)
     shares = ((0.2, 0.35, 0.8, 0.55), (0.25, 0.36, 0.5, 0.5), (0.1, 0.8, 0.9, 0.95), (0.5, 0.6, 0.52, 0.61))
     kinds = (RegionKind.FIGURE, RegionKind.FIGURE, RegionKind.TABLE, RegionKind.FIGURE)
     wide, tall = picture.width, picture.height
     return [
-        LayoutRegion(BBox(x0 * wide, y0 * tall, x1 * wide, y1 * tall), kind, 0.9 - place / 10)
-        for place, ((x0, y0, x1, y1), kind) in enumerate(zip(shares, kinds, strict=True))
+        LayoutRegion(BBox(x0 * wide, y0 * tall, x1 * wide, y1 * tall), kind, 0.9 - index / 10)
+        for index, ((x0, y0, x1, y1), kind) in enumerate(zip(shares, kinds, strict=True))
     ]
 
 
@@ -206,81 +206,90 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[_Made]:
     return [_make(name, pdf) for name, pdf in _pdfs(tmp_path_factory.mktemp("pdfs"))]
 
 
-def _parse(made: list[_Made]) -> Outputs:
-    return {one.name: (digest(one.pdf), digest(one.parsed)) for one in made}
+def _parse(documents: list[_Made]) -> Outputs:
+    return {document.name: (digest(document.pdf), digest(document.parsed)) for document in documents}
 
 
 def _skew(_made: list[_Made]) -> Outputs:
-    found: dict[str, tuple[str, str]] = {}
+    outputs: dict[str, tuple[str, str]] = {}
     for degrees in (0.2, 3.0, -5.0):
         page = Image.new("L", (850, 1100), 255)
         for row in range(12):
             ImageDraw.Draw(page).rectangle((80, 100 + 60 * row, 400 + 25 * row, 112 + 60 * row), fill=30)
-        written = io.BytesIO()
-        page.rotate(-degrees, expand=True, fillcolor=255).save(written, "PNG")
-        straight = straightened(written.getvalue())
-        places = [straight.as_given(BBox(80, 100, 400, 112))] if straight is not None else []
-        found[f"{degrees} degrees"] = digest(degrees), digest([straight, places])
-    return found
+        buffer = io.BytesIO()
+        page.rotate(-degrees, expand=True, fillcolor=255).save(buffer, "PNG")
+        straight = straightened(buffer.getvalue())
+        boxes = [straight.as_given(BBox(80, 100, 400, 112))] if straight is not None else []
+        outputs[f"{degrees} degrees"] = digest(degrees), digest([straight, boxes])
+    return outputs
 
 
-def _segment(made: list[_Made]) -> Outputs:
+def _segment(documents: list[_Made]) -> Outputs:
     return {
-        one.name: (digest([one.pictures[f"{page.id}.png"] for page in one.segmented]), digest(one.segmented))
-        for one in made
-        if one.segmented
+        document.name: (
+            digest([document.pictures[f"{page.id}.png"] for page in document.segmented]),
+            digest(document.segmented),
+        )
+        for document in documents
+        if document.segmented
     }
 
 
-def _structure(made: list[_Made]) -> Outputs:
-    return {one.name: (digest([one.parsed, one.recognised, one.segmented]), digest(one.structured)) for one in made}
+def _structure(documents: list[_Made]) -> Outputs:
+    return {
+        document.name: (digest([document.parsed, document.recognised, document.segmented]), digest(document.structured))
+        for document in documents
+    }
 
 
-def _text_layers(made: list[_Made]) -> Outputs:
+def _text_layers(documents: list[_Made]) -> Outputs:
     """Each document as a scan with a text layer, once as it is, and once with letters confused."""
-    lexicon, found = Simplemma(), dict[str, tuple[str, str]]()
-    for one in made:
-        whole = [
+    lexicon, outputs = Simplemma(), dict[str, tuple[str, str]]()
+    for document in documents:
+        placements = [
             Placement(page.page, 0, _WHOLE, f"{page.page:064x}", Kind.SCAN, Role.BACKGROUND, "")
-            for page in one.parsed.pages
+            for page in document.parsed.pages
         ]
         read = {
-            place.figure_id or "": [
-                RecognisedLine(line.bbox, line.text, 0.9) for line in one.parsed.lines if line.page == place.page
+            placement.figure_id or "": [
+                RecognisedLine(line.bbox, line.text, 0.9) for line in document.parsed.lines if line.page == placement.page
             ]
-            for place in whole
+            for placement in placements
         }
         for name, confused in (("as it is", ""), ("confused", "aeilm")):
             lines = tuple(
                 line._replace(text=line.text.translate({ord(letter): "0" for letter in confused}))
-                for line in one.parsed.lines
+                for line in document.parsed.lines
             )
-            layered = replace(one.parsed, placements=tuple(whole), lines=lines, figures=(), tables=())
+            layered = replace(document.parsed, placements=tuple(placements), lines=lines, figures=(), tables=())
             pages = layered_pages(layered.placements)
             sample = pictures_to_compare(pages, lines, lexicon)
             fault = reason_to_replace_layer(pages, lines, {picture: read[picture] for picture in sample}, lexicon)
-            kept = layered if fault is None else without_layer(layered, sample, fault)
-            found[f"{one.name}, {name}"] = digest([layered, [*read.items()]]), digest([sample, fault, kept])
-    return found
+            chosen = layered if fault is None else without_layer(layered, sample, fault)
+            outputs[f"{document.name}, {name}"] = digest([layered, [*read.items()]]), digest([sample, fault, chosen])
+    return outputs
 
 
 _WHOLE = BBox(0, 0, 595, 842)
 
 
-def _chunk(made: list[_Made]) -> Outputs:
-    return {one.name: (digest(one.structured), digest(one.cut)) for one in made}
+def _chunk(documents: list[_Made]) -> Outputs:
+    return {document.name: (digest(document.structured), digest(document.cut)) for document in documents}
 
 
-def _caption(made: list[_Made]) -> Outputs:
-    found = {one.name: (digest([one.structured.figures, one.cut]), digest(one.chunks)) for one in made}
-    for one in made:
-        given = digest([one.structured.figures, one.uncomposed, _plain(one.wordings)])
-        found[f"{one.name}, described"] = given, digest([one.described, _plain(one.fitted)])
+def _caption(documents: list[_Made]) -> Outputs:
+    outputs = {
+        document.name: (digest([document.structured.figures, document.cut]), digest(document.chunks))
+        for document in documents
+    }
+    for document in documents:
+        input_digest = digest([document.structured.figures, document.uncomposed, _plain(document.wordings)])
+        outputs[f"{document.name}, described"] = input_digest, digest([document.described, _plain(document.fitted)])
     (page,) = rows_of_pages([_EMPTY], {1: PageWords(0, (), "", "")}, {1: "0" * 64}, [])
     blank = describe([page], [], {}, lambda texts: [1] * len(texts), max_tokens=MAX_TOKENS)
-    found["a page without words"] = digest(page), digest(blank)
-    parts = [(caption, *rest) for caption in ("", "Fig. 1: A pump") for rest in _AROUND_A_FIGURE]
-    found["figures"] = digest(parts), digest([compose(*part) for part in parts])
+    outputs["a page without words"] = digest(page), digest(blank)
+    parts = [(caption, *surrounding) for caption in ("", "Fig. 1: A pump") for surrounding in _AROUND_A_FIGURE]
+    outputs["figures"] = digest(parts), digest([compose(*part) for part in parts])
     around = Surroundings(words="VALVE 12 34 56", page="7")
     judged = {
         name: [flags(reply, prompt, around, languages=Py3LangId()) for reply in _made_of()] for name, prompt in _asked()
@@ -293,8 +302,8 @@ def _caption(made: list[_Made]) -> Outputs:
         ]
         for name, prompt in _asked()
     }
-    found["what of a reply is used"] = digest([_REPLIES, judged]), digest(worded)
-    return found
+    outputs["what of a reply is used"] = digest([_REPLIES, judged]), digest(worded)
+    return outputs
 
 
 def _plain(wordings: DescriptionResults) -> dict[str, DescriptionResult]:
@@ -317,7 +326,7 @@ def _made_of() -> list[Description]:
     return [Description("", text, "model", 1, 0, 0) for text in _REPLIES]
 
 
-def _prompt(made: list[_Made]) -> Outputs:
+def _prompt(documents: list[_Made]) -> Outputs:
     full = Surroundings(
         caption="Figure 3: The  pressure\nrelief valve",
         section="Maintenance > Valves",
@@ -329,22 +338,26 @@ def _prompt(made: list[_Made]) -> Outputs:
         language="de",
     )
     arounds = [full, Surroundings(), replace(full, caption="", language=""), Surroundings(words="MAX", section="Valves")]
-    found = {
-        name: (digest([prompt, arounds]), digest([prompt.render(one) for one in arounds])) for name, prompt in _asked()
+    outputs = {
+        name: (digest([prompt, arounds]), digest([prompt.render(item) for item in arounds])) for name, prompt in _asked()
     }
-    for one in made:
-        title, chunks = one.structured.title, one.chunks
-        of_figures = [surroundings(title, figure, chunks, language="de") for figure in one.structured.figures]
-        of_pages = [surroundings_of_page(title, words) for words in one.words.values()]
+    for item in documents:
+        title, chunks = item.structured.title, item.chunks
+        of_figures = [surroundings(title, figure, chunks, language="de") for figure in item.structured.figures]
+        of_pages = [surroundings_of_page(title, words) for words in item.words.values()]
         of_texts = [surroundings_of_text(title, piece) for piece in chunks if piece.figure_id is None]
-        given = digest([title, one.structured.figures, [*one.words.items()], chunks])
-        found[one.name] = given, digest([of_figures, of_pages, of_texts])
-    return found
+        input_digest = digest([title, item.structured.figures, [*item.words.items()], chunks])
+        outputs[item.name] = input_digest, digest([of_figures, of_pages, of_texts])
+    return outputs
 
 
-def _pages(made: list[_Made]) -> Outputs:
+def _pages(documents: list[_Made]) -> Outputs:
     return {
-        one.name: (digest([one.structured, _pictures_of(one.structured)]), digest([one.words, one.pages])) for one in made
+        document.name: (
+            digest([document.structured, _pictures_of(document.structured)]),
+            digest([document.words, document.pages]),
+        )
+        for document in documents
     }
 
 
@@ -354,13 +367,16 @@ def _pictures(folder: Path) -> Outputs:
     doc_id = sha256(pdf)
     store.put(document_file(doc_id), pdf)
     pages = [(doc_id, document_file(doc_id), page) for page in range(1, 6)]
-    drawn = {one.page: one for one in keep_pictures(pages, store_address=str(folder), limits=ParseOptions(), passwords=())}
-    given = digest([pdf, importlib.metadata.version("pymupdf")])
-    found: dict[str, tuple[str, str]] = {}
-    for page, one in sorted(drawn.items()):
-        size = one.figure_id and Image.open(io.BytesIO(store.get(figure_file(one.figure_id)))).size
-        found[f"page {page}"] = given, digest([one, size])
-    return found
+    drawn = {
+        page_picture.page: page_picture
+        for page_picture in keep_pictures(pages, store_address=str(folder), limits=ParseOptions(), passwords=())
+    }
+    input_digest = digest([pdf, importlib.metadata.version("pymupdf")])
+    outputs: dict[str, tuple[str, str]] = {}
+    for page, page_picture in sorted(drawn.items()):
+        size = page_picture.figure_id and Image.open(io.BytesIO(store.get(figure_file(page_picture.figure_id)))).size
+        outputs[f"page {page}"] = input_digest, digest([page_picture, size])
+    return outputs
 
 
 def _sheets() -> bytes:
@@ -388,69 +404,75 @@ _REPLIES = (
 """What models may answer, good and bad."""
 
 
-def _quality(made: list[_Made]) -> Outputs:
+def _quality(documents: list[_Made]) -> Outputs:
     replies = _made_of()
-    found: dict[str, tuple[str, str]] = {}
+    outputs: dict[str, tuple[str, str]] = {}
     for name, prompt in presets().items():
-        around = Surroundings(words="VALVE 12 34 56", before=made[0].chunks[0].text, page="7")
+        around = Surroundings(words="VALVE 12 34 56", before=documents[0].chunks[0].text, page="7")
         judged = [flags(reply, prompt, around, languages=Py3LangId()) for reply in replies]
-        found[name] = digest([_REPLIES, prompt, around]), digest(judged)
-    return found
+        outputs[name] = digest([_REPLIES, prompt, around]), digest(judged)
+    return outputs
 
 
-def _assemble(made: list[_Made]) -> Outputs:
+def _assemble(documents: list[_Made]) -> Outputs:
     # Of a few digits many figures share a number, which is widened then: that is up to all documents of a version.
-    versions = {one.name: ([one.pieces], DIGITS) for one in made}
-    versions |= {"all": ([one.pieces for one in made], DIGITS), "all, short numbers": ([one.pieces for one in made], 2)}
-    found: dict[str, tuple[str, str]] = {}
+    versions = {document.name: ([document.pieces], DIGITS) for document in documents}
+    versions |= {
+        "all": ([document.pieces for document in documents], DIGITS),
+        "all, short numbers": ([document.pieces for document in documents], 2),
+    }
+    outputs: dict[str, tuple[str, str]] = {}
     for name, (pieces, digits) in versions.items():
         rows = assemble(pieces, TEMPLATE, digits)
-        found[name] = digest([pieces, digits] if digits != DIGITS else pieces), digest([rows.evidence, rows.placements])
-    for one in made:
-        labels = [f"A-{page.page}" for page in one.structured.pages]
-        worded = replace(one.pieces, chunks=one.described, wordings=one.fitted, language="en", labels=labels)
+        outputs[name] = digest([pieces, digits] if digits != DIGITS else pieces), digest([rows.evidence, rows.placements])
+    for document in documents:
+        labels = [f"A-{page.page}" for page in document.structured.pages]
+        worded = replace(document.pieces, chunks=document.described, wordings=document.fitted, language="en", labels=labels)
         rows = assemble([worded], TEMPLATE, DIGITS)
-        given = digest([replace(worded, wordings={}), _plain(one.fitted)])
-        found[f"{one.name}, described"] = given, digest([rows.evidence, rows.placements])
-    return found
+        input_digest = digest([replace(worded, wordings={}), _plain(document.fitted)])
+        outputs[f"{document.name}, described"] = input_digest, digest([rows.evidence, rows.placements])
+    return outputs
 
 
-def _passages(one: _Made) -> list[RowText]:
-    texts = {name: as_one_line(wording.text) for name, wording in one.fitted.items()}
+def _passages(document: _Made) -> list[RowText]:
+    texts = {name: as_one_line(wording.text) for name, wording in document.fitted.items()}
     return [
         RowText(
-            *(row.modality, one.structured.title, row.section_path, row.text, row.figure_id),
+            *(row.modality, document.structured.title, row.section_path, row.text, row.figure_id),
             description=texts.get(description_subject(row)),
             caption=row.caption,
             tagged_text=row.tagged_text,
         )
-        for row in one.described
+        for row in document.described
     ]
 
 
-def _embed(made: list[_Made]) -> Outputs:
-    found = {
-        one.name: (
-            digest([one.structured.title, one.chunks]),
-            digest([search_text(one.structured.title, piece.section_path, piece.text) for piece in one.chunks]),
+def _embed(documents: list[_Made]) -> Outputs:
+    all_outputs = {
+        document.name: (
+            digest([document.structured.title, document.chunks]),
+            digest([search_text(document.structured.title, piece.section_path, piece.text) for piece in document.chunks]),
         )
-        for one in made
+        for document in documents
     }
     for name in _OF_WORDS:
-        found |= {f"{key}, {name}": outputs for key, outputs in _contents(made, name).items()}
-    return found
+        all_outputs |= {f"{key}, {name}": outputs for key, outputs in _contents(documents, name).items()}
+    return all_outputs
 
 
 _OF_WORDS = ("text", "tables")
 """Spaces whose version is that of ``embed``."""
 
 
-def _contents(made: list[_Made], name: str) -> dict[str, tuple[str, str]]:
-    found: dict[str, tuple[str, str]] = {}
-    for one in made:
-        contents = [SPACES[name].content(row) for row in _passages(one)]
-        found[one.name] = digest(_passages(one)), digest([content and [content, content.id] for content in contents])
-    return found
+def _contents(documents: list[_Made], name: str) -> dict[str, tuple[str, str]]:
+    outputs: dict[str, tuple[str, str]] = {}
+    for document in documents:
+        contents = [SPACES[name].content(row) for row in _passages(document)]
+        outputs[document.name] = (
+            digest(_passages(document)),
+            digest([content and [content, content.id] for content in contents]),
+        )
+    return outputs
 
 
 _TEXTS = {
@@ -471,8 +493,8 @@ _TEXTS = {
 }
 
 
-def _analysis(made: list[_Made]) -> Outputs:
-    texts = {one.name: ("en", [piece.text for piece in one.chunks]) for one in made}
+def _analysis(documents: list[_Made]) -> Outputs:
+    texts = {document.name: ("en", [piece.text for piece in document.chunks]) for document in documents}
     texts |= {language: (language, [text]) for language, text in _TEXTS.items()}
     return {
         name: (
@@ -483,16 +505,21 @@ def _analysis(made: list[_Made]) -> Outputs:
     }
 
 
-def _language(made: list[_Made]) -> Outputs:
+def _language(documents: list[_Made]) -> Outputs:
     detector = Py3LangId()
-    return {one.name: (digest(one.chunks), digest(language_of(one.chunks, detector))) for one in made}
+    return {
+        document.name: (digest(document.chunks), digest(language_of(document.chunks, detector))) for document in documents
+    }
 
 
-def _check(made: list[_Made]) -> Outputs:
-    rows = assemble([one.pieces for one in made], TEMPLATE, DIGITS)
-    names = {one.parsed.doc_id: one.name for one in made}
-    documents = [DocumentContent(one.parsed.doc_id, one.parsed.pages, one.parsed.placements) for one in made]
-    found: dict[str, tuple[str, str]] = {}
+def _check(all_documents: list[_Made]) -> Outputs:
+    rows = assemble([document.pieces for document in all_documents], TEMPLATE, DIGITS)
+    names = {document.parsed.doc_id: document.name for document in all_documents}
+    documents = [
+        DocumentContent(document.parsed.doc_id, document.parsed.pages, document.parsed.placements)
+        for document in all_documents
+    ]
+    outputs: dict[str, tuple[str, str]] = {}
     for name, evidence, placements in (
         ("whole", rows.evidence, rows.placements),
         ("without rows", _thinned(rows.evidence), rows.placements),
@@ -506,13 +533,13 @@ def _check(made: list[_Made]) -> Outputs:
             one_figure_a_number(placements, names),
         ]
         laid = [[verdict.gate.gate, *((at.doc_id, at.page) for at in verdict.violations)] for verdict in verdicts]
-        found[name] = digest([documents, evidence, placements]), digest(laid)
-    assert len({judged for _, judged in found.values()}) == len(found), "each damage breaks laws of its own"
-    return found
+        outputs[name] = digest([documents, evidence, placements]), digest(laid)
+    assert len({judged for _, judged in outputs.values()}) == len(outputs), "each damage breaks laws of its own"
+    return outputs
 
 
 def _thinned(table: pa.Table) -> pa.Table:
-    return table.take([place for place in range(table.num_rows) if place % 5])
+    return table.take([index for index in range(table.num_rows) if index % 5])
 
 
 def _numbered_twice(placements: pa.Table) -> pa.Table:
@@ -523,14 +550,14 @@ def _numbered_twice(placements: pa.Table) -> pa.Table:
     )
 
 
-def _inscribe(made: list[_Made]) -> Outputs:
-    found: dict[str, tuple[str, str]] = {}
-    for one in made:
-        if one.name in ("hard.pdf", "manual.pdf", "table.pdf"):
-            placements = assemble([one.pieces], TEMPLATE, DIGITS).placements.to_pylist()
-            wanted = [Inscription(row["page"], BBox(*row["bbox"]), row["tag"]) for row in placements if row["tag"]]
-            found[one.name] = digest([one.pdf, wanted]), digest(inscribe(one.pdf, wanted))
-    return found
+def _inscribe(documents: list[_Made]) -> Outputs:
+    outputs: dict[str, tuple[str, str]] = {}
+    for document in documents:
+        if document.name in ("hard.pdf", "manual.pdf", "table.pdf"):
+            placements = assemble([document.pieces], TEMPLATE, DIGITS).placements.to_pylist()
+            inscriptions = [Inscription(row["page"], BBox(*row["bbox"]), row["tag"]) for row in placements if row["tag"]]
+            outputs[document.name] = digest([document.pdf, inscriptions]), digest(inscribe(document.pdf, inscriptions))
+    return outputs
 
 
 STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
@@ -606,7 +633,7 @@ def test_what_a_model_makes_is_what_is_pinned_with_its_version(
 def test_every_version_is_pinned_or_is_none_of_a_step() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
     roots = project["tool"]["importlinter"]["root_packages"]
-    found = {
+    constants = {
         f"{'.'.join(file.relative_to(REPOSITORY).with_suffix('').parts).removesuffix('.__init__')}:{name}"
         for root in roots
         for file in (REPOSITORY / root).rglob("*.py")
@@ -615,7 +642,7 @@ def test_every_version_is_pinned_or_is_none_of_a_step() -> None:
     }
     pinned = {constant for _, constant in [*STEPS.values(), *MODELS.values()]} | {PICTURES}
     of_modules = {constant for constant in pinned if "." not in constant.partition(":")[2]}
-    assert found == of_modules | OF_NO_STEP.keys(), "pin what it is the version of, or say in OF_NO_STEP what it is"
+    assert constants == of_modules | OF_NO_STEP.keys(), "pin what it is the version of, or say in OF_NO_STEP what it is"
     assert {f"tasks.enriching.spaces:{name.upper()}.version" for name in SPACES if name not in _OF_WORDS} <= pinned
     assert {SPACES[name].version for name in _OF_WORDS} == {EMBED_VERSION}
 
@@ -632,8 +659,18 @@ def _constants(module: ast.Module) -> Iterator[str]:
 
 def test_what_is_pinned_covers_what_the_steps_tell_apart(made: list[_Made]) -> None:
     """A pin of documents without tables would let a change of tables pass."""
-    pieces = [piece for one in made for piece in one.chunks]
+    pieces = [piece for document in made for piece in document.chunks]
     assert {piece.modality for piece in pieces} == {"text", "table", "figure"}
-    assert {place.role for one in made for place in one.parsed.placements} >= {"content", "icon", "decorative", "page_scan"}
-    assert {place.kind for one in made for place in one.parsed.placements} == {"raster", "vector", "composite", "scan"}
-    assert any(page.segments for one in made for page in one.segmented)
+    assert {placement.role for document in made for placement in document.parsed.placements} >= {
+        "content",
+        "icon",
+        "decorative",
+        "page_scan",
+    }
+    assert {placement.kind for document in made for placement in document.parsed.placements} == {
+        "raster",
+        "vector",
+        "composite",
+        "scan",
+    }
+    assert any(page.segments for document in made for page in document.segmented)

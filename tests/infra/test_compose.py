@@ -48,12 +48,16 @@ def test_every_profile_starts_alone() -> None:
     assert {profile for service in SERVICES.values() for profile in service["profiles"]} == PROFILES
     for name, service in SERVICES.items():
         assert set(service) <= KEYS, name
-        for other, wanted in service.get("depends_on", {}).items():
-            assert set(service["profiles"]) <= set(SERVICES[other]["profiles"]), f"{name} wants {other} in its profiles"
-            done = "service_completed_successfully" if other in ONCE else "service_healthy"
-            assert wanted == {"condition": done}
-            if other not in ONCE:
-                assert "test" in SERVICES[other].get("healthcheck", {}) or SERVICES[other]["image"].startswith("${INSET")
+        for dependency, requirement in service.get("depends_on", {}).items():
+            assert set(service["profiles"]) <= set(SERVICES[dependency]["profiles"]), (
+                f"{name} wants {dependency} in its profiles"
+            )
+            condition = "service_completed_successfully" if dependency in ONCE else "service_healthy"
+            assert requirement == {"condition": condition}
+            if dependency not in ONCE:
+                assert "test" in SERVICES[dependency].get("healthcheck", {}) or SERVICES[dependency]["image"].startswith(
+                    "${INSET"
+                )
 
 
 def test_limits_health_and_restarts_are_set() -> None:
@@ -78,14 +82,14 @@ def test_ports_are_of_this_machine_alone_and_taken_once() -> None:
 def test_secrets_come_from_files_that_the_script_makes(tmp_path: Path) -> None:
     script = shutil.copy(INFRA / "compose-secrets.sh", tmp_path)
     subprocess.run(["sh", script], check=True)
-    made = {file.name: file.read_text(encoding="utf-8") for file in (tmp_path / "secrets").iterdir()}
-    assert {secret["file"] for secret in COMPOSE["secrets"].values()} == {f"secrets/{name}" for name in made}
+    secrets = {file.name: file.read_text(encoding="utf-8") for file in (tmp_path / "secrets").iterdir()}
+    assert {secret["file"] for secret in COMPOSE["secrets"].values()} == {f"secrets/{name}" for name in secrets}
     used = {secret for service in SERVICES.values() for secret in service.get("secrets", [])}
     assert used == set(COMPOSE["secrets"])
-    assert made["postgres_password"] in made["airflow_database"]
+    assert secrets["postgres_password"] in secrets["airflow_database"]
     assert oct((tmp_path / "secrets").stat().st_mode & 0o777) == "0o700"
     subprocess.run(["sh", script], check=True)
-    assert made == {file.name: file.read_text(encoding="utf-8") for file in (tmp_path / "secrets").iterdir()}
+    assert secrets == {file.name: file.read_text(encoding="utf-8") for file in (tmp_path / "secrets").iterdir()}
     assert subprocess.run(["git", "check-ignore", "-q", "infra/secrets/x"], cwd=ROOT, check=False).returncode == 0
     for name, service in SERVICES.items():
         for variable, value in service.get("environment", {}).items():
@@ -134,9 +138,11 @@ def test_commands_of_inset_airflow_and_ray_have_the_options_that_they_are_given(
         if command and command[0] in ("inset", "airflow", "ray"):
             words = [word for word in command[1:3] if re.fullmatch(r"[a-z-]*[a-z]", word) and not word.startswith("-")]
             program = Path(sys.executable).parent / command[0]
-            shown = subprocess.run([program, *words, "--help"], env=env, capture_output=True, text=True, check=True).stdout
+            help_text = subprocess.run(
+                [program, *words, "--help"], env=env, capture_output=True, text=True, check=True
+            ).stdout
             for option in (word for word in command if word.startswith("--")):
-                assert option in shown, f"{' '.join(command)}: {option}"
+                assert option in help_text, f"{' '.join(command)}: {option}"
             tried += 1
     assert tried >= 10
 
@@ -144,12 +150,14 @@ def test_commands_of_inset_airflow_and_ray_have_the_options_that_they_are_given(
 @pytest.mark.slow
 def test_airflow_reads_its_secrets_by_commands(tmp_path: Path) -> None:
     environment = SERVICES["airflow-scheduler"]["environment"]
-    asked = [name.removeprefix("AIRFLOW__").removesuffix("_CMD") for name in environment if name.endswith("_CMD")]
+    settings = [name.removeprefix("AIRFLOW__").removesuffix("_CMD") for name in environment if name.endswith("_CMD")]
     (tmp_path / "secret").write_text("postgresql+psycopg://made:up@localhost/up", encoding="utf-8")
     env = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     env |= {"AIRFLOW_HOME": str(tmp_path)}
-    env |= {f"AIRFLOW__{name}_CMD": f"cat {tmp_path / 'secret'}" for name in asked}
-    named = [tuple(name.lower().split("__")) for name in asked]
-    code = f"from airflow.configuration import conf; print([conf.get(*name) for name in {named!r}])"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == str(["postgresql+psycopg://made:up@localhost/up"] * len(asked))
+    env |= {f"AIRFLOW__{name}_CMD": f"cat {tmp_path / 'secret'}" for name in settings}
+    option_paths = [tuple(name.lower().split("__")) for name in settings]
+    code = f"from airflow.configuration import conf; print([conf.get(*name) for name in {option_paths!r}])"
+    process = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert process.stdout.splitlines()[-1] == str(["postgresql+psycopg://made:up@localhost/up"] * len(settings))

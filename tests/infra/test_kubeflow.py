@@ -86,12 +86,12 @@ def test_enrich_alone_asks_for_the_accelerators_of_the_corpus_file(
     pipeline, _ = compiled
     executors = pipeline["deploymentSpec"]["executors"]
     asking = {name: parts["container"]["resources"].get("accelerator") for name, parts in executors.items()}
-    wanted = asking.pop("exec-enrich")
+    accelerator = asking.pop("exec-enrich")
     assert set(asking.values()) == {None}
-    assert wanted["resourceType"] == "nvidia.com/gpu"
-    assert "pipelinechannel--plan-gpus" in wanted["resourceCount"]
-    given = pipeline["components"]["comp-exit-handler-1"]["dag"]["tasks"]["enrich"]["inputs"]["parameters"]
-    assert given["pipelinechannel--plan-gpus"]["taskOutputParameter"] == {
+    assert accelerator["resourceType"] == "nvidia.com/gpu"
+    assert "pipelinechannel--plan-gpus" in accelerator["resourceCount"]
+    parameters = pipeline["components"]["comp-exit-handler-1"]["dag"]["tasks"]["enrich"]["inputs"]["parameters"]
+    assert parameters["pipelinechannel--plan-gpus"]["taskOutputParameter"] == {
         "outputParameterKey": "gpus",
         "producerTask": "plan",
     }
@@ -102,11 +102,15 @@ def test_groups_of_tasks_receive_what_their_tasks_use(compiled: tuple[dict[str, 
     for name, part in [("root", pipeline["root"]), *pipeline["components"].items()]:
         for step, task in part.get("dag", {}).get("tasks", {}).items():
             inputs = task.get("inputs", {}).get("parameters", {})
-            used = {given["componentInputParameter"] for given in inputs.values() if "componentInputParameter" in given}
+            used = {
+                parameter["componentInputParameter"]
+                for parameter in inputs.values()
+                if "componentInputParameter" in parameter
+            }
             if step in [*Stage, "release"]:
-                places = executors[f"exec-{step}"]
-                used.add(places["configMapAsVolume"][0]["configMapNameParameter"]["componentInputParameter"])
-                used.add(places["secretAsEnv"][0]["secretNameParameter"]["componentInputParameter"])
+                executor = executors[f"exec-{step}"]
+                used.add(executor["configMapAsVolume"][0]["configMapNameParameter"]["componentInputParameter"])
+                used.add(executor["secretAsEnv"][0]["secretNameParameter"]["componentInputParameter"])
             assert used <= set(part["inputDefinitions"]["parameters"]), f"{name} doesn't receive what {step} uses"
 
 
@@ -129,9 +133,9 @@ def test_the_requirements_name_no_index_and_fit_what_was_compiled(compiled: tupl
 @pytest.mark.slow
 @needs_kfp
 def test_the_compiled_file_is_that_of_the_source(tmp_path: Path) -> None:
-    made = tmp_path / "pipeline.yaml"
-    subprocess.run([PYTHON, "-m", "infra.kubeflow.pipeline", made], cwd=ROOT, check=True)
-    assert made.read_text(encoding="utf-8") == COMPILED.read_text(encoding="utf-8"), "run: make kubeflow"
+    compiled_file = tmp_path / "pipeline.yaml"
+    subprocess.run([PYTHON, "-m", "infra.kubeflow.pipeline", compiled_file], cwd=ROOT, check=True)
+    assert compiled_file.read_text(encoding="utf-8") == COMPILED.read_text(encoding="utf-8"), "run: make kubeflow"
 
 
 @pytest.mark.slow

@@ -53,10 +53,10 @@ def test_wrong_values_are_refused(wrong: dict[str, Any]) -> None:
 
 def test_the_command_knows_every_argument_of_the_chart() -> None:
     serve = get_command(app).commands["serve"]  # type: ignore[attr-defined]
-    known = {option for parameter in serve.params for option in parameter.opts}
+    options = {option for parameter in serve.params for option in parameter.opts}
     used = set(re.findall(r"- (--[a-z-]+)=", (CHART / "templates" / "deployment.yaml").read_text()))
     assert used
-    assert used <= known
+    assert used <= options
 
 
 @helm
@@ -66,7 +66,7 @@ def test_the_chart_renders_with_every_option(tmp_path: Path) -> None:
     subprocess.run(["helm", "lint", str(CHART), "-f", str(file)], check=True, capture_output=True)
     command = ["helm", "template", "inset", str(CHART), "-f", str(file), "--kube-version", "1.34.0"]
     rendered = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    objects = {one["kind"]: one for one in yaml.safe_load_all(rendered) if one}
+    objects = {manifest["kind"]: manifest for manifest in yaml.safe_load_all(rendered) if manifest}
     assert set(objects) == {
         *("Deployment", "HorizontalPodAutoscaler", "Ingress", "NetworkPolicy", "PodDisruptionBudget"),
         *("Service", "ServiceAccount", "ServiceMonitor"),

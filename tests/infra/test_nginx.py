@@ -43,9 +43,9 @@ def _configured(folder: Path, port: int, service: str) -> str:
         "client_body_timeout 20s;": "client_body_timeout 1s;",
     }
     text = "\n".join(line for line in CONFIGURATION.splitlines() if not line.strip().startswith("ssl_"))
-    for sample, here in replaced.items():
+    for sample, replacement in replaced.items():
         assert text.count(sample) == 1, sample
-        text = text.replace(sample, here)
+        text = text.replace(sample, replacement)
     return ("user root;\n" if os.geteuid() == 0 else "") + text  # another user couldn't read pytest's folders
 
 

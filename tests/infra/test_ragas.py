@@ -59,18 +59,18 @@ def test_answers_are_scored_and_a_reply_that_does_not_fit_is_none(tmp_path: Path
     questions = write_run(folder)
     with endpoint_server.running() as server:
         server.replies = judge
-        done = score(folder, questions, server.url)
-        assert done.returncode == 0, done.stderr
+        process = score(folder, questions, server.url)
+        assert process.returncode == 0, process.stderr
         scored = {row.pop("system"): row for row in pq.read_table(folder / "ragas.parquet").to_pylist()}
         metrics = ("faithfulness", "context_precision", "context_recall", "answer_accuracy")
         assert [scored["right"][name] for name in metrics] == pytest.approx([1.0] * 4)
         assert (scored["wrong"]["faithfulness"], scored["wrong"]["answer_accuracy"]) == (0.0, 0.0)
         assert "search" not in scored
-        assert "answer_accuracy       1.000  n 1 of 1" in done.stdout
+        assert "answer_accuracy       1.000  n 1 of 1" in process.stdout
         server.replies = lambda _call: "I can't."
-        done = score(folder, questions, server.url)
-    assert done.returncode == 0
-    assert "answer_accuracy           –  n 0 of 1" in done.stdout
+        process = score(folder, questions, server.url)
+    assert process.returncode == 0
+    assert "answer_accuracy           –  n 0 of 1" in process.stdout
     missing = score(tmp_path / "nothing", questions, "http://127.0.0.1:9/v1")
     assert missing.returncode == 1
     assert "Traceback" not in missing.stderr

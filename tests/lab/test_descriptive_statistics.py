@@ -45,20 +45,20 @@ QUESTIONS = [
 
 
 def test_statistics_are_as_counted_by_hand() -> None:
-    found = describe_questions(QUESTIONS)
-    assert (found.questions, found.answerable, found.with_answer, found.with_pages) == (4, 3, 2, 2)
-    assert (found.with_regions, found.with_figures, found.with_judged_evidence) == (2, 1, 1)
-    assert (found.across_pages, found.across_documents) == (1, 1)
-    assert list(found.documents.items()) == [("pump.pdf", 3), ("", 1), ("winch.pdf", 1)]
-    assert found.doc_types == {"manual": 2, "": 2}
-    assert found.evidence_types == {"table": 2, "text": 1, "": 1}, "unanswerable ones need none"
-    assert found.evidence_types_a_question == {0: 1, 1: 1, 2: 1}
-    assert found.documents_a_question == Spread(mean=4 / 3, median=1, largest=2)
-    assert found.pages_a_question == Spread(mean=1.5, median=1.5, largest=2)
-    assert found.judged_a_question == Spread(mean=2, median=2, largest=2)
-    assert found.question_words is not None
-    assert (found.question_words.mean, found.question_words.largest) == (3, 6)
-    assert found.answer_words == Spread(mean=2, median=2, largest=3)
+    statistics = describe_questions(QUESTIONS)
+    assert (statistics.questions, statistics.answerable, statistics.with_answer, statistics.with_pages) == (4, 3, 2, 2)
+    assert (statistics.with_regions, statistics.with_figures, statistics.with_judged_evidence) == (2, 1, 1)
+    assert (statistics.across_pages, statistics.across_documents) == (1, 1)
+    assert list(statistics.documents.items()) == [("pump.pdf", 3), ("", 1), ("winch.pdf", 1)]
+    assert statistics.doc_types == {"manual": 2, "": 2}
+    assert statistics.evidence_types == {"table": 2, "text": 1, "": 1}, "unanswerable ones need none"
+    assert statistics.evidence_types_a_question == {0: 1, 1: 1, 2: 1}
+    assert statistics.documents_a_question == Spread(mean=4 / 3, median=1, largest=2)
+    assert statistics.pages_a_question == Spread(mean=1.5, median=1.5, largest=2)
+    assert statistics.judged_a_question == Spread(mean=2, median=2, largest=2)
+    assert statistics.question_words is not None
+    assert (statistics.question_words.mean, statistics.question_words.largest) == (3, 6)
+    assert statistics.answer_words == Spread(mean=2, median=2, largest=3)
 
 
 def test_the_order_of_questions_makes_no_difference() -> None:
@@ -67,8 +67,8 @@ def test_the_order_of_questions_makes_no_difference() -> None:
 
 
 def test_no_questions_have_no_means() -> None:
-    found = describe_questions([])
-    assert (found.questions, found.documents, found.question_words) == (0, {}, None)
+    statistics = describe_questions([])
+    assert (statistics.questions, statistics.documents, statistics.question_words) == (0, {}, None)
 
 
 def test_a_corpus_is_described_as_its_manifest_counts_it_and_has_a_pair_a_figure(
@@ -76,28 +76,32 @@ def test_a_corpus_is_described_as_its_manifest_counts_it_and_has_a_pair_a_figure
 ) -> None:
     pointer, pairs = read_pointer(published.store), io.StringIO()
     assert pointer is not None
-    found = describe_corpus(published.store, pointer.version, pairs)
+    statistics = describe_corpus(published.store, pointer.version, pairs)
     manifest = read_manifest(published.store, pointer.version)
     assert manifest is not None
     counts = manifest.counts
-    assert (found.documents, found.pages, found.doc_types) == (counts.documents, counts.pages, {"": counts.documents})
-    assert {"text": found.texts, "figure": found.images} | ({"table": found.tables} if found.tables else {}) == (
-        counts.rows_by_modality
+    assert (statistics.documents, statistics.pages, statistics.doc_types) == (
+        counts.documents,
+        counts.pages,
+        {"": counts.documents},
     )
+    assert {"text": statistics.texts, "figure": statistics.images} | (
+        {"table": statistics.tables} if statistics.tables else {}
+    ) == (counts.rows_by_modality)
     pages = counts.pages / counts.documents
-    assert found.pages_a_document == Spread(mean=pages, median=pages, largest=found.pages // found.documents)
-    assert found.images_a_document is not None
-    assert found.images_a_document.mean == found.images / found.documents
+    assert statistics.pages_a_document == Spread(mean=pages, median=pages, largest=statistics.pages // statistics.documents)
+    assert statistics.images_a_document is not None
+    assert statistics.images_a_document.mean == statistics.images / statistics.documents
     figures = [row for row in read_evidence(published.store, pointer.version).to_pylist() if row["modality"] == "figure"]
     assert sorted(pairs.getvalue().splitlines()) == sorted(f"{row['figure_id']}.png\t{row['caption']}" for row in figures)
-    assert found.described_images == 0
+    assert statistics.described_images == 0
 
     file = tmp_path / "captions.tsv"
     monkeypatch.setattr(sys, "argv", ["inset", "questions", "corpus", str(published.file), "--pairs", str(file)])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as raised:
         main.main()
-    assert not ended.value.code
+    assert not raised.value.code
     assert file.read_text() == pairs.getvalue()
-    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["images", str(found.images)] in shown
-    assert ["(none", "named)", str(found.documents), "100.0%"] in shown
+    printed_rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["images", str(statistics.images)] in printed_rows
+    assert ["(none", "named)", str(statistics.documents), "100.0%"] in printed_rows

@@ -30,8 +30,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def corpus(folder: Path, *gates: dict[str, Any]) -> Workspace:
-    more = f"questions: ../questions.jsonl\nexperiment: ../ours.yaml\ngates: {json.dumps({'metrics': gates})}\n"
-    return open_workspace(str(write_corpus(folder, more)))
+    extra = f"questions: ../questions.jsonl\nexperiment: ../ours.yaml\ngates: {json.dumps({'metrics': gates})}\n"
+    return open_workspace(str(write_corpus(folder, extra)))
 
 
 def refused(result: RefreshResult) -> list[tuple[str, float | None]]:

@@ -42,14 +42,14 @@ def _add_table(file: Path, number: int) -> None:
         document.save(file, garbage=3, deflate=True, no_new_id=True)  # the same bytes, so the same sample, in every run
 
 
-def generate(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str, *more: str) -> tuple[int, list[Question]]:
+def generate(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str, *arguments: str) -> tuple[int, list[Question]]:
     out = folder / "generated.jsonl"
     out.unlink(missing_ok=True)
     command = ["inset", "questions", "generate", str(folder / "corpora" / "manuals.yaml"), "--from", kind]
-    monkeypatch.setattr(sys, "argv", [*command, "--model", "vlm", "--out", str(out), *more])
-    with pytest.raises(SystemExit) as ended:
+    monkeypatch.setattr(sys, "argv", [*command, "--model", "vlm", "--out", str(out), *arguments])
+    with pytest.raises(SystemExit) as raised:
         main.main()
-    return int(ended.value.code or 0), load_questions(str(out)) if out.exists() else []
+    return int(raised.value.code or 0), load_questions(str(out)) if out.exists() else []
 
 
 def written(**keys: object) -> str:
@@ -61,18 +61,18 @@ def test_a_question_about_a_figure_has_the_figure_and_its_page_as_gold(
 ) -> None:
     model.calls.clear()
     model.replies = lambda call: written(question=f"What shows {call.prompt.partition('Caption: ')[2].splitlines()[0]}?")
-    code, made = generate(folder, monkeypatch, "figures", "-n", "3")
-    assert (code, len(made), len(model.calls)) == (0, 3, 3)
+    code, questions = generate(folder, monkeypatch, "figures", "-n", "3")
+    assert (code, len(questions), len(model.calls)) == (0, 3, 3)
     assert all(call.picture for call in model.calls), "a model that sees is shown the figure"
-    for one in made:
-        number = int(one.question.partition("Figure ")[2][0])
-        assert one.documents == ["winch.pdf" if "winch" in one.question else "pump.pdf"]
-        assert [(page.page, page.doc) for page in one.pages] == [(number, one.documents[0])]
-        assert one.figures[0].bbox == pytest.approx((180, 300, 420, 460), abs=2)
-        assert one.evidence_types == ["figure"]
-    assert generate(folder, monkeypatch, "figures", "-n", "3") == (code, made)
+    for question in questions:
+        number = int(question.question.partition("Figure ")[2][0])
+        assert question.documents == ["winch.pdf" if "winch" in question.question else "pump.pdf"]
+        assert [(page.page, page.doc) for page in question.pages] == [(number, question.documents[0])]
+        assert question.figures[0].bbox == pytest.approx((180, 300, 420, 460), abs=2)
+        assert question.evidence_types == ["figure"]
+    assert generate(folder, monkeypatch, "figures", "-n", "3") == (code, questions)
     assert len(model.calls) == 3, "replies are kept"
-    assert generate(folder, monkeypatch, "figures", "-n", "3", "--seed", "1")[1] != made
+    assert generate(folder, monkeypatch, "figures", "-n", "3", "--seed", "1")[1] != questions
 
 
 def test_evidence_of_two_kinds_is_wanted_and_each_part_must_be_there(
@@ -86,11 +86,11 @@ def test_evidence_of_two_kinds_is_wanted_and_each_part_must_be_there(
         return next(replies)
 
     model.replies = reply
-    code, made = generate(folder, monkeypatch, "contents", "-n", "2")
+    code, questions = generate(folder, monkeypatch, "contents", "-n", "2")
     assert code == 0
-    assert [one.evidence_types for one in made] == [["figure", "table"]]
-    assert [page.page for page in made[0].pages] == [2]
-    assert len(made[0].figures) == 1
+    assert [question.evidence_types for question in questions] == [["figure", "table"]]
+    assert [page.page for page in questions[0].pages] == [2]
+    assert len(questions[0].figures) == 1
     assert "the evidence is of one kind" in prompts[1]
     assert "1 rejected: there is no part F9" in capsys.readouterr().err
 
@@ -107,16 +107,16 @@ def test_tables_of_two_documents_that_name_the_same_things_give_one_question(
         return written(question="Which takes more torque, bolt of pump or winch?", evidence=["S1"])
 
     model.replies = reply
-    code, made = generate(folder, monkeypatch, "tables")
+    code, questions = generate(folder, monkeypatch, "tables")
     assert code == 0
     assert "rubber seal, steel bolt" in prompts[0]
     assert "Question: Which?" in prompts[1], "the question is revised with the texts"
     assert "steel bolt" in prompts[1].casefold(), "the tables are there to be read again"
-    assert made[0].evidence_types == ["table", "text"], "the gold is both tables and the text that was used"
-    assert [one.question for one in made] == ["Which takes more torque, bolt of pump or winch?"]
-    assert sorted(made[0].documents) == ["pump.pdf", "winch.pdf"]
-    assert {(page.doc, page.page) for page in made[0].pages} > {("pump.pdf", 2), ("winch.pdf", 2)}
-    assert len(made[0].regions) == 3
+    assert questions[0].evidence_types == ["table", "text"], "the gold is both tables and the text that was used"
+    assert [question.question for question in questions] == ["Which takes more torque, bolt of pump or winch?"]
+    assert sorted(questions[0].documents) == ["pump.pdf", "winch.pdf"]
+    assert {(page.doc, page.page) for page in questions[0].pages} > {("pump.pdf", 2), ("winch.pdf", 2)}
+    assert len(questions[0].regions) == 3
 
 
 def test_a_model_that_writes_no_question_leaves_no_file(

@@ -60,27 +60,27 @@ def folder(published: Workspace, model: EndpointServer) -> Path:
 
 def scripted(call: Call) -> str | Reaction:
     """Write one sentence; judge known pairs rightly, and of the others call good what is about the winch."""
-    asked = call.json["model"]
-    if asked == "llm":
+    model_name = call.json["model"]
+    if model_name == "llm":
         return "It takes 21 bar [P1]."
-    if asked == "lenient":
+    if model_name == "lenient":
         return grade(True)
     if is_known(call.prompt):
         return right(call.prompt, call.pictures)
     good = "steel winch" in (question_of(call) or "")
-    if asked == "second" and "of part 2" in call.prompt:
+    if model_name == "second" and "of part 2" in call.prompt:
         good = not good
-    return grade(good, f"{asked} says so")
+    return grade(good, f"{model_name} says so")
 
 
 def question_of(call: Call) -> str | None:
-    found = re.search(r"(?m)^Question: (.*)", call.prompt)
-    return found and found[1]
+    matched = re.search(r"(?m)^Question: (.*)", call.prompt)
+    return matched and matched[1]
 
 
 def written(folder: Path, **keys: object) -> Path:
     """Write an experiment file with further keys."""
-    (folder / "questions.jsonl").write_text("\n".join(json.dumps(one) for one in QUESTIONS))
+    (folder / "questions.jsonl").write_text("\n".join(json.dumps(question) for question in QUESTIONS))
     holds: dict[str, object] = {
         "label": "Judged",
         "corpus": str(folder / "corpora" / "manuals.yaml"),
@@ -94,17 +94,17 @@ def written(folder: Path, **keys: object) -> Path:
 
 
 def run(folder: Path, *, workers: int = 2, report: Report = silent, **keys: object) -> Results:
-    named, corpus = find_experiment(str(written(folder, **keys)))
-    return run_experiment(open_workspace(corpus), named, folder / "out", workers=workers, report=report)
+    experiment, corpus = find_experiment(str(written(folder, **keys)))
+    return run_experiment(open_workspace(corpus), experiment, folder / "out", workers=workers, report=report)
 
 
 def system(results: Results, name: str = ILT) -> SystemResult:
-    return next(one for one in results.systems if one.system.id == name)
+    return next(system_result for system_result in results.systems if system_result.system.id == name)
 
 
 def rows(folder: Path, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(folder / "out" / f"{name}.parquet").to_pylist()
-    return found
+    records: list[dict[str, Any]] = pq.read_table(folder / "out" / f"{name}.parquet").to_pylist()
+    return records
 
 
 def page(folder: Path) -> str:
@@ -120,10 +120,12 @@ def calls(model: EndpointServer, name: str) -> int:
 def test_grades_of_an_admitted_judge_are_scores(folder: Path, model: EndpointServer) -> None:
     results = run(folder, judges=["careful"])
     for metric in ("answer_correctness", "answer_relevancy"):
-        found = system(results).means[metric]
-        assert (found.mean, found.n) == (0.5, 4), "of four questions two are about the winch"
+        estimate = system(results).means[metric]
+        assert (estimate.mean, estimate.n) == (0.5, 4), "of four questions two are about the winch"
     (judge,) = results.judges
-    assert [(one.admitted, one.auc, one.pairs) for one in judge.admissions] == [(True, 1.0, PAIRS)] * 2
+    assert [(admission.admitted, admission.auc, admission.pairs) for admission in judge.admissions] == [
+        (True, 1.0, PAIRS)
+    ] * 2
     assert system(results, EXTRACTIVE).against["answer_correctness"].n == 4, "judged metrics are compared as others are"
     assert {row["answer_correctness"] for row in rows(folder, "scores") if row["system"] == ILT} == {0.0, 1.0}
     graded = rows(folder, "grades")
@@ -142,16 +144,16 @@ def test_a_judge_that_fails_the_test_gives_no_score_and_is_not_asked_further(fol
     assert rows(folder, "grades") == []
     assert {row["answer_correctness"] for row in rows(folder, "scores")} == {None}
     assert all(is_known(call.prompt) for call in model.calls if call.json["model"] == "lenient")
-    shown = page(folder)
-    assert "lenient answer correctness not admitted 0.50 12 pairs AUC 0.50 on 12 known pairs; 0.8 admits" in shown
-    assert "Judged system answer correctness answer relevancy answer ilt not admitted not admitted" in shown
+    page_text = page(folder)
+    assert "lenient answer correctness not admitted 0.50 12 pairs AUC 0.50 on 12 known pairs; 0.8 admits" in page_text
+    assert "Judged system answer correctness answer relevancy answer ilt not admitted not admitted" in page_text
 
 
 def test_of_two_judges_only_those_that_are_admitted_count(folder: Path) -> None:
     alone = run(folder, judges=["careful"])
     results = run(folder, judges=["careful", "lenient"])
     assert system(results).means == system(alone).means
-    assert [(one.metric, one.judge) for one in system(results).judged] == [
+    assert [(judgement.metric, judgement.judge) for judgement in system(results).judged] == [
         ("answer_correctness", "careful"),
         ("answer_relevancy", "careful"),
     ]
@@ -162,7 +164,10 @@ def test_grades_of_a_judge_that_is_not_admitted_are_shown_with_a_mark_and_count_
     alone = run(folder, judges=["careful"])
     results = run(folder, judges=["careful", "lenient"], show_unadmitted=True)
     assert system(results).means == system(alone).means
-    assert {(one.judge, one.admitted) for one in system(results).judged} == {("careful", True), ("lenient", False)}
+    assert {(judgement.judge, judgement.admitted) for judgement in system(results).judged} == {
+        ("careful", True),
+        ("lenient", False),
+    }
     assert results.agreement == {}
     assert "lenient not admitted" in page(folder)
 
@@ -178,8 +183,11 @@ def test_parameters_of_a_paper_are_those_of_the_models_that_write(folder: Path, 
 def test_two_judges_are_averaged_and_compared(folder: Path) -> None:
     """They differ on half of the questions, each says YES to half: chance alone."""
     results = run(folder, judges=["careful", "second"], judged=["answer_relevancy"])
-    found = system(results)
-    assert [(one.judge, one.mean.mean, one.mean.n) for one in found.judged] == [("careful", 0.5, 4), ("second", 0.5, 4)]
+    system_result = system(results)
+    assert [(judgement.judge, judgement.mean.mean, judgement.mean.n) for judgement in system_result.judged] == [
+        ("careful", 0.5, 4),
+        ("second", 0.5, 4),
+    ]
     assert sorted(row["answer_relevancy"] for row in rows(folder, "scores") if row["system"] == ILT) == [0.0, 0.5, 0.5, 1.0]
     agreed = results.agreement["answer_relevancy"]
     assert (agreed.share, agreed.kappa, agreed.n) == (0.5, 0.0, 8)
@@ -188,14 +196,14 @@ def test_two_judges_are_averaged_and_compared(folder: Path) -> None:
 
 def test_judges_are_compared_with_people(folder: Path) -> None:
     """People agree with the judge on three of four; a label of another answer, and one of no system, count for nothing."""
-    said = [("water pump 1", "no"), ("water pump 2", "yes"), ("steel winch 1", "yes"), ("steel winch 2", "yes")]
-    lines = [f"{ILT},{question},answer_relevancy,{label},It takes 21 bar." for question, label in said]
+    labels = [("water pump 1", "no"), ("water pump 2", "yes"), ("steel winch 1", "yes"), ("steel winch 2", "yes")]
+    lines = [f"{ILT},{question},answer_relevancy,{label},It takes 21 bar." for question, label in labels]
     lines += [f"{EXTRACTIVE},water pump 1,answer_relevancy,yes,I read another answer.", "answer b,q,answer_relevancy,yes,"]
     (folder / "labels.csv").write_text("\n".join(["system,question_id,metric,label,answer", *lines]))
     results = run(folder, judges=["careful", "lenient"], labels="labels.csv")
     careful, lenient = results.judges
-    found = careful.people["answer_relevancy"]
-    assert (found.share, found.kappa, found.n) == (0.75, 0.5, 4)
+    agreement = careful.people["answer_relevancy"]
+    assert (agreement.share, agreement.kappa, agreement.n) == (0.75, 0.5, 4)
     assert (list(careful.people), lenient.people) == (["answer_relevancy"], {})
     assert results.warnings == ["2 labels are of no outcome here: another system or question, or another answer"]
     assert "careful and people answer relevancy 0.75 kappa 0.50, n 4" in page(folder)
@@ -212,19 +220,19 @@ def test_bad_replies_are_repaired_once_and_then_null_with_the_reason(folder: Pat
 
     model.replies = babbling
     results = run(folder, judges=["careful"], answers=[{"presets": ["ilt"]}], judged=["answer_relevancy"])
-    (found,) = system(results).judged
-    assert (found.mean.mean, found.mean.n, found.nulls) == (1.0, 3, 1)
-    assert found.reason == "the judge's reply has no grade: It is hard to say."
-    asked = [
+    (judgement,) = system(results).judged
+    assert (judgement.mean.mean, judgement.mean.n, judgement.nulls) == (1.0, 3, 1)
+    assert judgement.reason == "the judge's reply has no grade: It is hard to say."
+    careful_calls = [
         call for call in model.calls if call.json["model"] == "careful" and question_of(call) == QUESTIONS[0]["question"]
     ]
-    assert [len(call.json["messages"]) for call in asked] == [1, 3]
+    assert [len(call.json["messages"]) for call in careful_calls] == [1, 3]
     assert "1 the judge's reply has no grade: It is hard to say." in page(folder)
     assert "1.000 1.000 to 1.000, n 3" in page(folder)
 
 
 def test_a_judge_that_fails_midway_is_null_and_asked_again_by_the_next_run(folder: Path, model: EndpointServer) -> None:
-    whole = run(folder, judges=["careful"])
+    complete = run(folder, judges=["careful"])
     model.calls.clear()
     store = open_workspace(str(folder / "corpora" / "manuals.yaml")).store
     for cache in store.folders("replies"):
@@ -236,12 +244,12 @@ def test_a_judge_that_fails_midway_is_null_and_asked_again_by_the_next_run(folde
 
     model.replies = failing
     broken = run(folder, judges=["careful"])
-    (found, _) = system(broken).judged
-    assert (found.mean.n, found.nulls) == (3, 1)
-    assert "503" in found.reason
+    (judgement, _) = system(broken).judged
+    assert (judgement.mean.n, judgement.nulls) == (3, 1)
+    assert "503" in judgement.reason
     model.replies = scripted
     model.calls.clear()
-    assert run(folder, judges=["careful"]) == whole
+    assert run(folder, judges=["careful"]) == complete
     assert {question_of(call) for call in model.calls} == {QUESTIONS[1]["question"]}
 
 
@@ -264,11 +272,11 @@ def test_a_run_that_was_killed_while_judging_goes_on(folder: Path, model: Endpoi
 
     with pytest.raises(KeyboardInterrupt):
         run(folder, judges=["careful"], report=killed, workers=1)
-    asked = len(model.calls)
+    call_count = len(model.calls)
     results = run(folder, judges=["careful"], workers=1)
     assert system(results).means["answer_relevancy"].n == 4
     requests = [json.dumps(call.json["messages"]) + call.json["model"] for call in model.calls]
-    assert len(requests) > asked
+    assert len(requests) > call_count
     assert len(requests) == len(set(requests)), "no reply is paid for twice"
 
 
@@ -282,9 +290,9 @@ def test_judges_spend_from_the_budget_of_the_experiment(folder: Path, model: End
         "workers": 1,
     }
     results = run(folder, **within, budget={"calls": generation + tests + 1})
-    (found,) = system(results).judged
-    assert (found.mean.n, found.nulls) == (1, 3)
-    assert found.reason.startswith("the budget of the experiment")
+    (judgement,) = system(results).judged
+    assert (judgement.mean.n, judgement.nulls) == (1, 3)
+    assert judgement.reason.startswith("the budget of the experiment")
     assert len(model.calls) == generation + tests + 1
     results = run(folder, **within, budget={"money": 3})
     assert (system(results).judged[0].mean.n, len(model.calls)) == (4, generation + tests + 4)
@@ -296,10 +304,10 @@ def test_a_budget_of_tokens_counts_those_that_a_model_reads(folder: Path, model:
     alone: dict[str, Any] = {"answers": [{"presets": ["ilt"]}], "judged": [], "workers": 1}
     run(folder, **alone)
     spent = [json.loads(row["outcome"])["spent"] for row in rows(folder, "outcomes")]
-    most = open_workspace(str(folder / "corpora" / "manuals.yaml")).corpus.models["llm"]
-    largest_call = math.ceil(max(len(call.prompt) for call in model.calls) / TOKEN_CHARACTERS) + most.max_tokens
-    slack = max(one["output_tokens"] for one in spent)
-    assert all(slack < one["input_tokens"] for one in spent), "what is read is the larger part"
+    entry = open_workspace(str(folder / "corpora" / "manuals.yaml")).corpus.models["llm"]
+    largest_call = math.ceil(max(len(call.prompt) for call in model.calls) / TOKEN_CHARACTERS) + entry.max_tokens
+    slack = max(record["output_tokens"] for record in spent)
+    assert all(slack < record["input_tokens"] for record in spent), "what is read is the larger part"
     for name in [*folder.rglob("replies"), *folder.rglob("outcomes")]:
         shutil.rmtree(name)
     model.calls.clear()
@@ -317,11 +325,11 @@ def test_a_judge_without_budget_for_its_test_is_not_admitted(folder: Path) -> No
 
 def test_a_judge_that_sees_judges_pictures_and_one_that_reads_does_not(folder: Path, model: EndpointServer) -> None:
     results = run(folder, judges=["careful", "seer"], judged=["image_context_relevancy", "evidence_relevancy"])
-    careful, seer = ({one.metric: one for one in judge.admissions} for judge in results.judges)
+    careful, seer = ({graded.metric: graded for graded in judge.admissions} for judge in results.judges)
     assert [careful[name].admitted for name in careful] == [False, True]
     assert "the judge sees no pictures" in careful["image_context_relevancy"].reason
     assert [seer[name].admitted for name in seer] == [True, True]
-    by_judge = {(one.metric, one.judge): one for one in system(results).judged}
+    by_judge = {(graded.metric, graded.judge): graded for graded in system(results).judged}
     nothing_shown = by_judge["image_context_relevancy", "seer"]
     assert (nothing_shown.mean.n, nothing_shown.nulls, nothing_shown.reason) == (0, 4, "no picture was provided")
     assert not any(call.pictures for call in model.calls if call.json["model"] == "careful")
@@ -340,12 +348,12 @@ def test_the_command_says_who_is_not_admitted_and_who_agrees(
     (folder / "labels.csv").write_text(f"system,question_id,metric,label\n{ILT},steel winch 1,answer_relevancy,yes\n")
     file = written(folder, judges=["careful", "lenient"], judged=["answer_relevancy"], labels="labels.csv")
     monkeypatch.setattr(sys, "argv", ["inset", "evaluate", str(file), "--out", str(folder / "out")])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as raised:
         main.main()
-    said = capsys.readouterr().err
-    assert not ended.value.code
-    assert "judge lenient is not admitted to answer_relevancy: AUC 0.50 on 12 known pairs; 0.8 admits" in said
-    assert "judge careful and people on answer_relevancy: 100% of 1 alike, kappa undefined" in said
+    output = capsys.readouterr().err
+    assert not raised.value.code
+    assert "judge lenient is not admitted to answer_relevancy: AUC 0.50 on 12 known pairs; 0.8 admits" in output
+    assert "judge careful and people on answer_relevancy: 100% of 1 alike, kappa undefined" in output
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ QUESTION = {
 
 def inset(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
     monkeypatch.setattr(sys, "argv", ["inset", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as raised:
         main.main()
-    return int(ended.value.code or 0)
+    return int(raised.value.code or 0)
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def pooled(published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def answers(published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The answer of one system to one question, with figures."""
-    asked = QUESTION | {"question": "Which figure shows the steel winch?", "doc_types": ["hoist"]}
+    question = QUESTION | {"question": "Which figure shows the steel winch?", "doc_types": ["hoist"]}
     questions, run, answers = tmp_path / "hoist.jsonl", tmp_path / "answered", tmp_path / "answers.jsonl"
-    questions.write_text(json.dumps(asked))
+    questions.write_text(json.dumps(question))
     (tmp_path / "one.yaml").write_text("label: One\nquestions: hoist.jsonl\nanswers: [{presets: [extractive]}]\n")
     assert inset(monkeypatch, "evaluate", tmp_path / "one.yaml", "--corpus", published.file, "--out", run) == 0
     pool = ("questions", "pool", run, "--questions", questions, "--answers", "--out", answers)
@@ -84,9 +84,9 @@ def test_judgements_are_kept_and_become_gold_evidence(
     first = anna.get("/rows/-1").json()
     assert first["grade"] is None
     assert "ranks" not in first, "who found it would sway the judgement"
-    for place in range(first["rows"]):
-        winch = anna.get(f"/rows/{place}").json()["source"] == "winch.pdf"
-        assert anna.post("/grades", json={"place": place, "grade": int(winch)}).status_code == 200
+    for index in range(first["rows"]):
+        winch = anna.get(f"/rows/{index}").json()["source"] == "winch.pdf"
+        assert anna.post("/grades", json={"place": index, "grade": int(winch)}).status_code == 200
     again = client(corpus, pooled, "anna").get("/rows/0").json()
     assert again["judged"] == again["rows"] == first["rows"]
     client(corpus, pooled, "ben").post("/grades", json={"place": 0, "grade": 1 - again["grade"]})
@@ -123,19 +123,19 @@ def test_whole_answers_are_judged_with_their_figures(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = client(corpus, answers, "anna")
-    rows = [page.get(f"/rows/{place}").json() for place in range(page.get("/rows/0").json()["rows"])]
+    rows = [page.get(f"/rows/{index}").json() for index in range(page.get("/rows/0").json()["rows"])]
     assert [row["asks"] for row in rows] == ["answer", "figures"]
     assert "ranks" not in rows[0]
-    shown = next(part["figure_id"] for part in rows[1]["parts"] if part["type"] == "figure")
-    image = page.get(f"/rows/1/figures/{shown}")
+    figure_id = next(part["figure_id"] for part in rows[1]["parts"] if part["type"] == "figure")
+    image = page.get(f"/rows/1/figures/{figure_id}")
     assert (image.status_code, image.content[:4]) == (200, b"\x89PNG")
-    assert page.get(f"/rows/1/figures/{'0' * len(shown)}").status_code == 404
-    for place, grade in enumerate((0, 1)):
-        assert page.post("/grades", json={"place": place, "grade": grade}).status_code == 200
+    assert page.get(f"/rows/1/figures/{'0' * len(figure_id)}").status_code == 404
+    for index, grade in enumerate((0, 1)):
+        assert page.post("/grades", json={"place": index, "grade": grade}).status_code == 200
     capsys.readouterr()
     assert inset(monkeypatch, "questions", "qrels", answers, "--questions", answers.with_name("hoist.jsonl"), "--json") == 0
     shares = json.loads(capsys.readouterr().out)["shares"]
-    assert {(one["asks"], one["kind"], one["estimate"]["mean"]) for one in shares} == {
+    assert {(share["asks"], share["kind"], share["estimate"]["mean"]) for share in shares} == {
         ("answer", "all", 0.0), ("answer", "hoist", 0.0), ("figures", "all", 1.0), ("figures", "hoist", 1.0),
     }  # fmt: skip
     assert inset(monkeypatch, "questions", "judge", answers, "--corpus", published.file, "--model", "llm") == 2
@@ -160,8 +160,8 @@ def test_wrong_requests_get_a_message(corpus: PublishedCorpus, pooled: Path, mon
 def test_a_person_judges_with_the_keyboard(
     corpus: PublishedCorpus, pooled: Path, browser: Browser, axe: str, tmp_path: Path
 ) -> None:
-    with serving(create_judging_app(corpus, pooled, "anna")) as place:
-        browser.open(place)
+    with serving(create_judging_app(corpus, pooled, "anna")) as address:
+        browser.open(address)
         rows = browser.until("row && row.rows")
         browser.until("[...document.images].length && [...document.images].every((image) => image.naturalWidth > 0)")
         browser.run(axe)
@@ -187,8 +187,8 @@ def test_a_person_judges_with_the_keyboard(
 def test_a_person_sees_an_answer_with_its_figures(
     corpus: PublishedCorpus, answers: Path, browser: Browser, axe: str, tmp_path: Path
 ) -> None:
-    with serving(create_judging_app(corpus, answers, "anna")) as place:
-        browser.open(place)
+    with serving(create_judging_app(corpus, answers, "anna")) as address:
+        browser.open(address)
         browser.until("row && row.asks === 'answer'")
         browser.until("[...document.images].length && [...document.images].every((image) => image.naturalWidth > 0)")
         browser.run(axe)

@@ -41,10 +41,10 @@ def test_a_version_as_the_parquet_of_the_paper(corpus_file: Path, tmp_path: Path
     with pytest.raises(NotFoundError, match="nothing is published yet"):
         export_pages(workspace, tmp_path / "pages.parquet")
     version = refresh(workspace).version
-    made = export_pages(workspace, tmp_path / "out" / "pages.parquet")
-    table = pq.read_table(made.file)
+    exported = export_pages(workspace, tmp_path / "out" / "pages.parquet")
+    table = pq.read_table(exported.file)
     assert table.schema.equals(BEYOND_TEXT)
-    assert (made.version, made.rows, made.pages, made.images) == (version, table.num_rows, 8, 2)
+    assert (exported.version, exported.rows, exported.pages, exported.images) == (version, table.num_rows, 8, 2)
     assert table.column("index").to_pylist() == list(range(8))
     rows = {(row["url"]): row for row in table.to_pylist()}
     pages = [f"{name}.pdf#page={page}" for name in ("copy/valve", "pump", "valve", "winch") for page in (1, 2)]
@@ -54,13 +54,13 @@ def test_a_version_as_the_parquet_of_the_paper(corpus_file: Path, tmp_path: Path
     image = Image.open(io.BytesIO(valve["image_bytes"]))
     assert (image.format, image.mode, image.getpixel((5, 5))) == ("PNG", "RGB", (255, 255, 255))
     assert not rows["valve.pdf#page=2"]["has_image"]
-    drops = pq.read_table(made.drops)
+    drops = pq.read_table(exported.drops)
     assert drops.schema.equals(DROPS)
     reasons = {row["url"]: row["reason"] for row in drops.to_pylist()}
     assert (
         reasons["valve.pdf#page=1"] == reasons["copy/valve.pdf#page=1"] == "is 45 x 30 px; its shorter side must exceed 50"
     )
-    assert (drops.num_rows, made.dropped) == (6, 6), "those of the other manuals have too few bytes"
+    assert (drops.num_rows, exported.dropped) == (6, 6), "those of the other manuals have too few bytes"
     everything = pq.read_table(export_pages(workspace, tmp_path / "all.parquet", images=ImageFilter.NONE).file)
     assert (everything.num_rows, everything.column("has_image").to_pylist().count(True)) == (10, 8)
 
@@ -68,8 +68,8 @@ def test_a_version_as_the_parquet_of_the_paper(corpus_file: Path, tmp_path: Path
     texts = pq.read_table(unique.file)
     assert texts.schema.equals(UNIQUE_TEXTS)
     assert (unique.rows, texts.num_rows) == (6, 6)
-    kept = {row["text"]: [page["url"] for page in row["provenance"]] for row in texts.to_pylist()}
-    assert kept["The valve takes 40 Nm."] == ["copy/valve.pdf#page=1", "valve.pdf#page=1"]
+    urls_by_text = {row["text"]: [page["url"] for page in row["provenance"]] for row in texts.to_pylist()}
+    assert urls_by_text["The valve takes 40 Nm."] == ["copy/valve.pdf#page=1", "valve.pdf#page=1"]
 
     with pytest.raises(UserError, match="no version 2"):
         export_pages(workspace, tmp_path / "pages.parquet", version="20200101T000000Z-00000000")

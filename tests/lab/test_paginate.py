@@ -66,12 +66,12 @@ def test_the_columns_are_those_of_the_paper() -> None:
 
 def test_a_page_has_a_row_for_each_image_and_one_without() -> None:
     document = _document([_placement(1, "a"), _placement(1, "b"), _placement(3, "a")], [_figure("a"), _figure("b")])
-    made = _paginate(document)
+    paginated = _paginate(document)
     shared = {"doc_id": "d0" * 32, "doc_title": "Pump <image: P-200 - Service"}
-    one = {**shared, "page_number": 1, "text": "Turn <image:1.png> on.\nWait.", "url": "a%20b/pump.pdf#page=1"}
-    assert made.rows.to_pylist() == [
-        {"index": 7, **one, "has_image": True, "image_id": "a" * 64, "image_bytes": b"a" * 2000},
-        {"index": 8, **one, "has_image": True, "image_id": "b" * 64, "image_bytes": b"b" * 2000},
+    first_page = {**shared, "page_number": 1, "text": "Turn <image:1.png> on.\nWait.", "url": "a%20b/pump.pdf#page=1"}
+    assert paginated.rows.to_pylist() == [
+        {"index": 7, **first_page, "has_image": True, "image_id": "a" * 64, "image_bytes": b"a" * 2000},
+        {"index": 8, **first_page, "has_image": True, "image_id": "b" * 64, "image_bytes": b"b" * 2000},
         {
             **{"index": 9, **shared, "page_number": 2, "text": "", "url": "a%20b/pump.pdf#page=2"},
             **{"has_image": False, "image_id": None, "image_bytes": None},
@@ -82,8 +82,8 @@ def test_a_page_has_a_row_for_each_image_and_one_without() -> None:
         },
     ]
     on_pages = Counter(placement.page for placement in document.placements)
-    assert made.rows.num_rows == sum(max(1, on_pages[page.page]) for page in document.pages)
-    assert made.drops.num_rows == 0
+    assert paginated.rows.num_rows == sum(max(1, on_pages[page.page]) for page in document.pages)
+    assert paginated.drops.num_rows == 0
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_the_papers_filters_and_why_each_image_was_left_out(
     width: int, height: int, size: int, kind: Kind, reason: str | None
 ) -> None:
     document = _document([_placement(1, "a", kind)], [_figure("a", width, height)], pages=1)
-    made = _paginate(document, size)
-    (row,) = made.rows.to_pylist()
+    paginated = _paginate(document, size)
+    (row,) = paginated.rows.to_pylist()
     assert row["has_image"] is (reason is None)
-    assert [drop["reason"] for drop in made.drops.to_pylist()] == [reason] * (reason is not None)
+    assert [drop["reason"] for drop in paginated.drops.to_pylist()] == [reason] * (reason is not None)
     everything = _paginate(document, size, ImageFilter.NONE)
     assert everything.rows.column("has_image").to_pylist() == [True]
     assert everything.drops.num_rows == 0

@@ -252,13 +252,13 @@ MALFORMED = {
 
 @pytest.mark.parametrize("case", MALFORMED)
 def test_a_malformed_row_is_one_line_and_the_others_are_read(tmp_path: Path, case: str) -> None:
-    name, text, line, what, remedy = MALFORMED[case]
+    name, text, line, problem, remedy = MALFORMED[case]
     file = tmp_path / name
     file.write_text(text)
     read = read_question_file(file)
     (mistake,) = read.mistakes
     assert mistake.startswith(f"{file}: line {line}")
-    assert what in mistake
+    assert problem in mistake
     assert remedy in mistake
     assert "\n" not in mistake
     assert len(read.questions) == 1
@@ -274,23 +274,23 @@ def test_a_bad_question_of_a_document_spares_the_others_and_their_numbers(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "pattern"),
     [
         ("set.xlsx", b"PK\x03\x04\xff", "save it, or the sheet of a workbook, as CSV in UTF-8"),
         ("set.csv", b"caf\xe9", "it is not UTF-8; save it"),
         ("set.json", b'[{"question": "Why?"},\n', "line 2 is not JSON"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_the_users_mistake(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+def test_a_file_that_cannot_be_read_is_the_users_mistake(tmp_path: Path, name: str, content: bytes, pattern: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=pattern):
         read_question_file(tmp_path / name)
     with pytest.raises(UserError, match="can't read"):
         read_question_file(tmp_path / "missing.csv")
 
 
 def test_what_is_written_is_what_was_read(tmp_path: Path) -> None:
-    questions = [one for form in READ.values() for one in form if not one.id.startswith("set")]
+    questions = [question for form in READ.values() for question in form if not question.id.startswith("set")]
     write_questions(questions, tmp_path / "out.jsonl")
     assert load_questions(str(tmp_path / "out.jsonl")) == questions
     assert read_question_file(tmp_path / "out.jsonl").questions == questions

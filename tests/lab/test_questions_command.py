@@ -12,9 +12,9 @@ from evaluation.questions import load_questions
 
 def _inset(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
     monkeypatch.setattr(sys, "argv", ["inset", "questions", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as raised:
         main.main()
-    return int(ended.value.code or 0)
+    return int(raised.value.code or 0)
 
 
 @pytest.fixture
@@ -53,10 +53,10 @@ def test_statistics_are_shown_and_printed_as_json(
     out = tmp_path / "out.jsonl"
     _inset(monkeypatch, "import", table, "--out", out, "--skip")
     assert _inset(monkeypatch, "stats", out) == 0
-    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["with", "pages", "1"] in shown
-    assert ["table", "1", "100.0%"] in shown
-    assert ["(none", "named)", "1", "100.0%"] in shown
+    printed_rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["with", "pages", "1"] in printed_rows
+    assert ["table", "1", "100.0%"] in printed_rows
+    assert ["(none", "named)", "1", "100.0%"] in printed_rows
     assert _inset(monkeypatch, "stats", out, "--json") == 0
     assert json.loads(capsys.readouterr().out)["documents"] == {"pump.pdf": 1}
 

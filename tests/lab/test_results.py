@@ -16,20 +16,20 @@ def test_modalities_are_averaged_over_those_that_an_outcome_has() -> None:
         "one": {"text_faithfulness": grades(1.0, 0.0, None), "image_faithfulness": grades(0.0, None, None)},
         "two": {"text_faithfulness": grades(0.0, 0.0, None)},
     }
-    found = together(judges)
-    assert found["text_faithfulness"] == [0.5, 0.0, None]
-    assert found["faithfulness"] == [0.25, 0.0, None]
-    assert "context_relevancy" not in found
+    combined = together(judges)
+    assert combined["text_faithfulness"] == [0.5, 0.0, None]
+    assert combined["faithfulness"] == [0.25, 0.0, None]
+    assert "context_relevancy" not in combined
 
 
 def test_an_outcome_without_a_grade_is_no_grade_of_nought() -> None:
     questions = [Question(id=name, question="?") for name in "abc"]
     grades = [Grade(value=1.0), Grade(value=None, reason="Hm."), Grade(value=0.0)]
-    given = {"one": {"answer_relevancy": grades}}
-    (found,) = judgements(questions, ["a", "b", "c"], given, given)
-    assert found.admitted
-    assert [one.admitted for one in judgements(questions, ["a", "b", "c"], given, {"one": {}})] == [False]
-    assert (found.mean.mean, found.mean.n, found.nulls, found.reason) == (0.5, 2, 1, "Hm.")
+    grades_by_judge = {"one": {"answer_relevancy": grades}}
+    (judgement,) = judgements(questions, ["a", "b", "c"], grades_by_judge, grades_by_judge)
+    assert judgement.admitted
+    assert [judged.admitted for judged in judgements(questions, ["a", "b", "c"], grades_by_judge, {"one": {}})] == [False]
+    assert (judgement.mean.mean, judgement.mean.n, judgement.nulls, judgement.reason) == (0.5, 2, 1, "Hm.")
 
 
 def results_of(systems: list[SystemResult], papers: list[PaperTable]) -> Results:

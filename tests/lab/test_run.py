@@ -61,8 +61,8 @@ def workspace(published: Workspace, model: EndpointServer) -> Workspace:
     write_questions(folder, QUESTIONS)
     (folder / "words.yaml").write_text(EXPERIMENT)
     options = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": model.url, "retries": 0}}
-    more = f"models: {json.dumps({'llm': options})}\nquestions: ../questions.jsonl\n"
-    return open_workspace(str(write_corpus(folder, more)))
+    extra = f"models: {json.dumps({'llm': options})}\nquestions: ../questions.jsonl\n"
+    return open_workspace(str(write_corpus(folder, extra)))
 
 
 def write_questions(folder: Path, questions: list[dict[str, Any]]) -> None:
@@ -71,8 +71,8 @@ def write_questions(folder: Path, questions: list[dict[str, Any]]) -> None:
 
 def run(workspace: Workspace, *, out: str = "out", workers: int = 1) -> Results:
     folder = workspace.file.parent.parent
-    named, _ = find_experiment(str(folder / "words.yaml"), "manuals")
-    return run_experiment(workspace, named, folder / out, workers=workers)
+    experiment, _ = find_experiment(str(folder / "words.yaml"), "manuals")
+    return run_experiment(workspace, experiment, folder / out, workers=workers)
 
 
 def drop_kept(workspace: Workspace) -> None:
@@ -84,22 +84,22 @@ def drop_kept(workspace: Workspace) -> None:
 
 def figures(results: Results) -> dict[str, Any]:
     """Return all means but durations."""
-    means = {one.system.id: one.means for one in results.systems}
+    means = {system_result.system.id: system_result.means for system_result in results.systems}
     return {
-        system: {name: value for name, value in found.items() if not name.startswith("seconds")}
-        for system, found in means.items()
+        system: {name: value for name, value in values.items() if not name.startswith("seconds")}
+        for system, values in means.items()
     }
 
 
 def test_every_system_is_scored_and_an_unchanged_run_asks_no_model(workspace: Workspace, model: EndpointServer) -> None:
     first = run(workspace)
     systems = ["pages", "bm25", "answer extractive", "answer ilt passages=2", "answer ilt passages=4"]
-    assert [one.system.id for one in first.systems] == systems
-    assert {one.note for one in first.systems} == {""}
-    found = {one.system.id: one.means for one in first.systems}
-    assert found["pages"]["page_recall@10"].mean == 1.0
-    assert found["answer extractive"]["abstained"].mean == 1.0
-    assert found["answer ilt passages=2"]["abstained"].mean == 0.0  # the script answers everything
+    assert [system_result.system.id for system_result in first.systems] == systems
+    assert {system_result.note for system_result in first.systems} == {""}
+    means = {system_result.system.id: system_result.means for system_result in first.systems}
+    assert means["pages"]["page_recall@10"].mean == 1.0
+    assert means["answer extractive"]["abstained"].mean == 1.0
+    assert means["answer ilt passages=2"]["abstained"].mean == 0.0  # the script answers everything
     assert len(model.calls) == 6
     assert run(workspace) == first
     assert len(model.calls) == 6
@@ -122,7 +122,7 @@ def test_renamed_documents_change_no_figure(workspace: Workspace) -> None:
     first = run(workspace)
     folder = workspace.file.parent.parent
     (folder / "pdfs" / "winch.pdf").rename(folder / "pdfs" / "a-hoist.pdf")
-    renamed = [one | ({"doc": "a-hoist.pdf"} if one.get("doc") == "winch.pdf" else {}) for one in QUESTIONS]
+    renamed = [question | ({"doc": "a-hoist.pdf"} if question.get("doc") == "winch.pdf" else {}) for question in QUESTIONS]
     assert refresh(workspace).published
     write_questions(folder, renamed)
     assert figures(run(workspace)) == figures(first)
@@ -144,7 +144,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_report(workspace: Workspace, mo
     assert process.wait() == -signal.SIGKILL
     assert not (folder / "killed" / "report.html").exists()
     again = run(workspace, out="killed")
-    assert all(not one.failed for one in again.systems)
+    assert all(not system_result.failed for system_result in again.systems)
     assert figures(run(workspace, out="second")) == figures(again)
     drop_kept(workspace)
     assert figures(run(workspace, out="again")) == figures(again)
@@ -153,18 +153,18 @@ def test_a_killed_run_goes_on_and_gives_the_same_report(workspace: Workspace, mo
 
 def test_a_failed_call_has_no_score_and_is_tried_again(workspace: Workspace, model: EndpointServer) -> None:
     model.replies = lambda _call: endpoint_server.status(500)
-    failed = {one.system.id: sum(one.failed.values()) for one in run(workspace).systems}
+    failed = {system_result.system.id: sum(system_result.failed.values()) for system_result in run(workspace).systems}
     assert failed["answer ilt passages=2"] == 3
     assert failed["pages"] == 0
     model.replies = lambda _call: "It takes 21 bar [P1]."
-    assert not any(one.failed for one in run(workspace).systems)
+    assert not any(system_result.failed for system_result in run(workspace).systems)
 
 
 @pytest.mark.slow
 def test_what_changed_since_the_version_before_is_named(workspace: Workspace) -> None:
     folder = workspace.file.parent.parent
-    asked = [{"id": str(n), "question": f"How many bar does the steel winch take? {n}", **WINCH} for n in range(12)]
-    write_questions(folder, asked)
+    questions = [{"id": str(n), "question": f"How many bar does the steel winch take? {n}", **WINCH} for n in range(12)]
+    write_questions(folder, questions)
     presets = find_experiment("presets", "manuals")[0]
     first, compared = evaluate_version(workspace, presets, "live")
     assert compared is None
@@ -174,7 +174,7 @@ def test_what_changed_since_the_version_before_is_named(workspace: Workspace) ->
     second, compared = evaluate_version(workspace, presets, "latest")
     assert evaluated_before(workspace.store, second.version, "presets") == first.version
     assert compared is not None
-    assert any(one.startswith(f"since {first.version}: bm25: page_recall@10 -") for one in compared.worse)
+    assert any(line.startswith(f"since {first.version}: bm25: page_recall@10 -") for line in compared.worse)
     assert read_compared(workspace.store, second.version, "presets") == compared
     assert second.warnings == ["the version has no document winch.pdf, which questions ask for"]
 
@@ -189,38 +189,40 @@ def test_another_run_on_a_version_names_what_became_worse_and_what_doesnt_run_an
     workspace: Workspace, night: bool
 ) -> None:
     folder = workspace.file.parent.parent
-    asked = {str(n): f"How many bar does the steel winch take? {n}" for n in range(12)}
-    write_questions(folder, [{"id": name, "question": text, **WINCH} for name, text in asked.items()])
+    questions = {str(n): f"How many bar does the steel winch take? {n}" for n in range(12)}
+    write_questions(folder, [{"id": name, "question": text, **WINCH} for name, text in questions.items()])
     words = find_experiment(str(folder / "words.yaml"), "manuals")[0]
     first, compared = evaluate_version(workspace, words, "live", is_rerun=night)
     assert compared is None
 
-    write_questions(folder, [{"id": name, "question": "Which opera?", **WINCH, "pages": [9]} for name in asked])
+    write_questions(folder, [{"id": name, "question": "Which opera?", **WINCH, "pages": [9]} for name in questions])
     without = open_workspace(str(write_corpus(folder, "questions: ../questions.jsonl\n")))
     second, compared = evaluate_version(without, words, "live", is_rerun=night)
     assert second.version == first.version
     assert compared is not None
     assert read_compared(without.store, second.version, "words") == compared
-    lost = [one for one in compared.worse if "doesn't run any more: " in one]
-    assert [one.partition(" doesn't")[0] for one in lost] == [
+    lost = [line for line in compared.worse if "doesn't run any more: " in line]
+    assert [line.partition(" doesn't")[0] for line in lost] == [
         "since its last report: answer ilt passages=2",
         "since its last report: answer ilt passages=4",
     ]
-    assert any(one.startswith("since its last report: pages: page_recall@10 -1.000") for one in compared.worse)
-    assert [one.partition(" -")[0] for one in compared.better] == ["since its last report: answer extractive: false_figure"]
+    assert any(line.startswith("since its last report: pages: page_recall@10 -1.000") for line in compared.worse)
+    assert [line.partition(" -")[0] for line in compared.better] == [
+        "since its last report: answer extractive: false_figure"
+    ]
 
 
 def test_more_of_what_should_be_less_is_worse() -> None:
-    more, less = (Difference(mean=mean, low=mean, high=mean, n=12, p=0.01) for mean in (0.5, -0.5))
-    assert [Change("ilt", "false_figure", one).worse for one in (more, less)] == [True, False]
-    assert [Change("ilt", "page_recall@10", one).worse for one in (more, less)] == [False, True]
+    increase, less = (Difference(mean=mean, low=mean, high=mean, n=12, p=0.01) for mean in (0.5, -0.5))
+    assert [Change("ilt", "false_figure", difference).worse for difference in (increase, less)] == [True, False]
+    assert [Change("ilt", "page_recall@10", difference).worse for difference in (increase, less)] == [False, True]
 
 
 def test_results_are_given_by_the_type_of_the_documents(workspace: Workspace) -> None:
     file = workspace.file
     file.write_text(f"{file.read_text()}doc_types: {{'win*': hoist, '*': machine}}\n")
     kinds = run(open_workspace(str(file))).systems[0].kinds
-    assert {name: one["page_recall@10"].n for name, one in kinds.items() if name.startswith("documents: ")} == {
+    assert {name: means["page_recall@10"].n for name, means in kinds.items() if name.startswith("documents: ")} == {
         "documents: hoist": 1,
         "documents: machine": 1,
     }
@@ -229,7 +231,7 @@ def test_results_are_given_by_the_type_of_the_documents(workspace: Workspace) ->
 def test_the_numbers_of_settings_stay_numbers() -> None:
     grid = {"presets": ["ilt"], "settings": {"max_images": [1, 0], "retrieval": ["pages"]}}
     systems = read_experiment("grid.yaml", {"label": "x", "answers": [grid]}).systems
-    assert [repr(one.settings["max_images"]) for one in systems] == ["1", "0"]
+    assert [repr(system.settings["max_images"]) for system in systems] == ["1", "0"]
     assert systems[0].id == "answer ilt max_images=1 retrieval=pages"
 
 

@@ -135,9 +135,9 @@ def asked(opened: OpenVersion, name: str, **question: Any) -> tuple[Outcome, Pre
     replies = Replies(opened.workspace, Spend())
     recorded = replace(opened, record=replies.record)
     system = prepare(recorded, run, run.systems[0])
-    wanted = {"documents": ["winch.pdf", "torques.pdf"]} | question
+    fields = {"documents": ["winch.pdf", "torques.pdf"]} | question
     pages = [{"doc": "winch.pdf", "page": 1}, {"doc": "winch.pdf", "page": 2}, {"doc": "torques.pdf", "page": 1}]
-    (gold,) = gold_evidence(opened, [Question.model_validate({"id": "1", "question": QUESTION, "pages": pages} | wanted)])
+    (gold,) = gold_evidence(opened, [Question.model_validate({"id": "1", "question": QUESTION, "pages": pages} | fields)])
     return ask(recorded, run, system, gold, opened.question(QUESTION), 0, replies), system
 
 
@@ -160,7 +160,9 @@ def greys(encoded: bytes) -> tuple[int, ...]:
 
 def is_of(sent: bytes, stored: bytes) -> bool:
     """Whether a picture that was sent, perhaps in another size and format, is a stored one."""
-    return sum(abs(one - other) for one, other in zip(greys(sent), greys(stored), strict=True)) <= 20
+    return (
+        sum(abs(sent_grey - stored_grey) for sent_grey, stored_grey in zip(greys(sent), greys(stored), strict=True)) <= 20
+    )
 
 
 def test_every_answer_setting_of_the_papers_is_tested_here() -> None:
@@ -185,14 +187,14 @@ def test_the_request_holds_what_the_setting_names_and_nothing_else(
     assert sent.texts[0] <= len(passages) - len(captions) <= sent.texts[1]
     assert {*map(int, passages)} | {*of_figures} == {*range(1, len(outcome.context) + 1)}, "no passage is missing or added"
     for row in rows(opened):
-        said = " ".join(row.text.split())
+        row_text = " ".join(row.text.split())
         if (
             row.evidence_id in outcome.words
-            or not said
-            or any(said in " ".join(one.text.split()) for one in outcome.context)
+            or not row_text
+            or any(row_text in " ".join(context_hit.text.split()) for context_hit in outcome.context)
         ):
             continue
-        assert said not in words, f"a {row.modality} that wasn't retrieved is sent"
+        assert row_text not in words, f"a {row.modality} that wasn't retrieved is sent"
     if not captions:
         assert DESCRIPTION not in words, "descriptions are sent where a setting names captions alone"
     if not passages:
@@ -246,7 +248,7 @@ def test_one_model_answers_in_all_settings_of_a_table() -> None:
 
 def test_stores_of_texts_hold_tables(opened: OpenVersion) -> None:
     for name in ("bt-text", "bt-clip-separate", "bt-summaries-separate", "bt-clip-combined", "bt-summaries-combined"):
-        filters = [one.filters.modalities for one in PAPERS.retrieval[name].retrieve]
+        filters = [step.filters.modalities for step in PAPERS.retrieval[name].retrieve]
         assert {Modality.TEXT, Modality.TABLE} <= {modality for listed in filters for modality in listed}
     outcome, _ = asked(opened, "bt-text")
     assert {hit.modality for hit in outcome.context} == {Modality.TEXT, Modality.TABLE}
@@ -277,7 +279,10 @@ def test_a_baseline_of_captions_runs_on_a_corpus_with_its_captioner_alone(opened
     assert prepare(opened, papers, systems["answer ilt-vlm-captions"]).answer is not None
     with pytest.raises(Exception, match=r"needs descriptions of figures by a captioner of kind llm \(set captions"):
         prepare(opened, papers, systems["answer ilt-ocr-llm"])
-    assert [one.space for one in PAPERS.retrieval["ilt-captions"].retrieve if one.by == "dense"] == ["text", "descriptions"]
+    assert [step.space for step in PAPERS.retrieval["ilt-captions"].retrieve if step.by == "dense"] == [
+        "text",
+        "descriptions",
+    ]
 
 
 def test_the_summariser_of_beyond_text_is_its_generator(opened: OpenVersion) -> None:
@@ -285,13 +290,13 @@ def test_the_summariser_of_beyond_text_is_its_generator(opened: OpenVersion) -> 
     models = corpus.models | {"other": corpus.models["vlm"].model_copy(update={"revision": "2"})}
     captions = corpus.captions.model_copy(update={"captioner": "other"})
     changed = corpus.model_copy(update={"models": models, "captions": captions})
-    other = replace(opened, settings=lambda: changed)
+    altered = replace(opened, settings=lambda: changed)
     systems = [system for system in papers.systems if "summaries" in system.preset]
     assert systems
     for system in systems:
         assert prepare(opened, papers, system).answer is not None
         with pytest.raises(UserError, match="needs descriptions of figures by the model that answers, vlm"):
-            prepare(other, papers, system)
+            prepare(altered, papers, system)
 
 
 def test_a_question_whose_gold_pages_have_no_figure_stays_in_the_setting_of_figures(
@@ -310,9 +315,9 @@ def test_a_question_whose_gold_pages_have_no_figure_stays_in_the_setting_of_figu
 def test_presets_differ_from_every_other() -> None:
     searches = [json.dumps(steps_of(preset), sort_keys=True) for preset in {**packaged(), **PAPERS.retrieval}.values()]
     assert len(set(searches)) == len(searches)
-    named = {"name", "label", "sentence", "source"}
+    excluded = {"name", "label", "sentence", "source"}
     answers = [
-        preset.model_dump_json(exclude=named, exclude_none=True)
+        preset.model_dump_json(exclude=excluded, exclude_none=True)
         for preset in {**packaged_answers(), **PAPERS.answers}.values()
     ]
     assert len(set(answers)) == len(answers)

@@ -18,8 +18,8 @@ from tests.manuals import write_manual
 @pytest.fixture
 def tables() -> Iterator[TemporaryTables]:
     """A temporary database."""
-    with TemporaryTables() as made:
-        yield made
+    with TemporaryTables() as temporary_tables:
+        yield temporary_tables
 
 
 @pytest.fixture
@@ -79,11 +79,11 @@ def named_models(embeddings: Mapping[str, Any], models: Mapping[str, Any] | None
     return {"models": {**(models or {}), **entries}, "embeddings": names}
 
 
-def write_corpus(folder: Path, more: str = "") -> Path:
+def write_corpus(folder: Path, extra: str = "") -> Path:
     """Write the corpus file; ``more`` is YAML behind it."""
     file = folder / "corpora" / "manuals.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(
-        f"name: manuals\nsource: ../pdfs\ncaptions: {{ocr: none}}\nparse: {{workers: 2, layout: never}}\n{more}"
+        f"name: manuals\nsource: ../pdfs\ncaptions: {{ocr: none}}\nparse: {{workers: 2, layout: never}}\n{extra}"
     )
     return file

@@ -57,14 +57,14 @@ def _answer(workspace: Workspace) -> tuple[object, list[tuple[str, float]], list
     return answer, hits, pictures
 
 
-@pytest.mark.parametrize("place", ["folder", "s3"])
+@pytest.mark.parametrize("store_kind", ["folder", "s3"])
 def test_a_copy_answers_alike_and_outlives_its_first_store(
-    published: Workspace, tmp_path: Path, place: str, request: pytest.FixtureRequest
+    published: Workspace, tmp_path: Path, store_kind: str, request: pytest.FixtureRequest
 ) -> None:
     first_store, live = Path(published.store.root), read_pointer(published.store)
     before = _answer(published)
     assert live is not None
-    if place == "folder":
+    if store_kind == "folder":
         copy_corpus(first_store, tmp_path / "elsewhere" / "store" / "manuals")
         copied = _elsewhere(published, "store")
     else:
@@ -82,4 +82,4 @@ def test_a_copy_answers_alike_and_outlives_its_first_store(
     assert roll_back(copied.store, "manuals").version == live.version
     assert _answer(copied) == before
     findings = diagnose([str(copied.file)], deep=True).findings
-    assert [found.message for found in findings if not found.ok and found.subject.startswith("corpus")] == []
+    assert [finding.message for finding in findings if not finding.ok and finding.subject.startswith("corpus")] == []

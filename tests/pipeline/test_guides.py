@@ -55,7 +55,9 @@ class Block:
     def applied(self, text: str) -> str:
         """Return a file as the diff leaves it; its lines without a mark stand there together, and once."""
         lines = [(line[:1] or " ", line[1:]) for line in self.text.splitlines()]
-        before, after = ("".join(f"{line}\n" for mark, line in lines if mark != other) for other in ("+", "-"))
+        before, after = (
+            "".join(f"{line}\n" for mark, line in lines if mark != excluded_mark) for excluded_mark in ("+", "-")
+        )
         assert text.count(before) == 1, (
             f"{self.file} has changed: the guide's place stands there {text.count(before)} times"
         )
@@ -63,8 +65,8 @@ class Block:
 
 
 def blocks(guide: Path, port: str = PORT) -> list[Block]:
-    found = _BLOCK.finditer(guide.read_text(encoding="utf-8").replace(PORT, port))
-    return [Block(match["kind"], match["file"], match["text"]) for match in found]
+    matches = _BLOCK.finditer(guide.read_text(encoding="utf-8").replace(PORT, port))
+    return [Block(match["kind"], match["file"], match["text"]) for match in matches]
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,13 @@ class Turn:
 
 def turns(console: str) -> list[Turn]:
     """Return the commands of a console with their replies."""
-    found: list[Turn] = []
+    console_turns: list[Turn] = []
     for line in console.splitlines():
         if line.startswith("$ "):
-            found.append(Turn(line.removeprefix("$ "), ()))
+            console_turns.append(Turn(line.removeprefix("$ "), ()))
         else:
-            found[-1] = replace(found[-1], reply=(*found[-1].reply, line))
-    return found
+            console_turns[-1] = replace(console_turns[-1], reply=(*console_turns[-1].reply, line))
+    return console_turns
 
 
 def _spaced(words: str) -> str:
@@ -156,10 +158,10 @@ def _follow(guide: list[Block], folder: Path, running: ExitStack) -> None:
 
 
 def _run(command: str, folder: Path) -> tuple[int, str]:
-    done = subprocess.run(
+    process = subprocess.run(
         command, shell=True, cwd=folder, env=_env(folder), text=True, capture_output=True, check=False, timeout=600
     )
-    return done.returncode, done.stdout + done.stderr
+    return process.returncode, process.stdout + process.stderr
 
 
 @contextmanager
@@ -177,7 +179,7 @@ def _running(command: str, folder: Path) -> Iterator[None]:
 
 
 def _env(folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("INSET", "PYTEST", "COV"))}
-    tools = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("INSET", "PYTEST", "COV"))}
+    tools = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
     code = os.pathsep.join([str(folder), str(folder / "clients" / "python")])
-    return kept | {"PYTHONPATH": code, "PATH": tools, "COLUMNS": "500"}
+    return environment | {"PYTHONPATH": code, "PATH": tools, "COLUMNS": "500"}

@@ -41,9 +41,9 @@ def submitted(corpus_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     run = RefreshRun(open_workspace(corpus), "run")
     planned = run.plan()
     run.parse(planned.version)
-    work = job.job_of(corpus, "run", planned.version)
-    assert work is not None
-    unpack(work.job.files, tmp_path / "there")
+    submission = job.job_of(corpus, "run", planned.version)
+    assert submission is not None
+    unpack(submission.job.files, tmp_path / "there")
     monkeypatch.chdir(tmp_path / "there")
     return corpus, planned.version
 
@@ -64,11 +64,13 @@ def test_a_job_enriches_its_version_wherever_the_corpus_file_is(submitted: tuple
 
 def test_a_run_has_one_job_a_version(submitted: tuple[str, str]) -> None:
     corpus, version = submitted
-    first, again, other = (job.job_of(corpus, *asked) for asked in (("a", version), ("a", version), ("b", version)))
+    first, again, second_submission = (
+        job.job_of(corpus, *arguments) for arguments in (("a", version), ("a", version), ("b", version))
+    )
     assert first is not None
     assert again == first
-    assert other is not None
-    assert other.job.name != first.job.name
+    assert second_submission is not None
+    assert second_submission.job.name != first.job.name
     assert first.job.runtime_env["pip"] == ["boto3"]
 
 

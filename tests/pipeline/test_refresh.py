@@ -67,7 +67,10 @@ def test_the_figure_of_a_scanned_page_is_found_once_and_tagged(tmp_path: Path) -
     first = refresh(workspace)
     assert (first.counts.tags, read_notes(workspace.store, first.version or "")[Stage.ENRICH].counts["segmented"]) == (1, 1)
     placements = read_placements(workspace.store, first.version or "").to_pylist()
-    assert [(place["role"], place["tag"] is None) for place in placements] == [("page_scan", True), ("content", False)]
+    assert [(placement["role"], placement["tag"] is None) for placement in placements] == [
+        ("page_scan", True),
+        ("content", False),
+    ]
     figure = BBox(*placements[1]["bbox"])
     assert figure.iou(BBox(180, 300, 420, 460)) > 0.8
     assert workspace.store.get(f"figures/{placements[1]['figure_id']}.png").startswith(b"\x89PNG")
@@ -80,12 +83,12 @@ def test_the_figure_of_a_scanned_page_is_found_once_and_tagged(tmp_path: Path) -
 def test_a_picture_may_be_a_scanned_page_in_another_document(tmp_path: Path) -> None:
     scan = write_scan(tmp_path / "scan.pdf", "water pump")
     (tmp_path / "pdfs").mkdir()
-    with pymupdf.open(scan) as scanned, pymupdf.open() as shown:
+    with pymupdf.open(scan) as scanned, pymupdf.open() as document:
         picture = scanned.extract_image(scanned[0].get_images()[0][0])["image"]
-        page = shown.new_page()
+        page = document.new_page()
         page.insert_textbox((72, 72, 520, 300), "The manual of the pump had a page with a drawing. " * 20)
         page.insert_image((150, 320, 450, 720), stream=picture)
-        shown.save(tmp_path / "pdfs" / "history.pdf")
+        document.save(tmp_path / "pdfs" / "history.pdf")
     file = write_corpus(tmp_path)
     file.write_text(file.read_text().replace("ocr: none", "ocr: rapidocr"))
     corpus_file = str(file)
@@ -93,9 +96,9 @@ def test_a_picture_may_be_a_scanned_page_in_another_document(tmp_path: Path) -> 
     scan.rename(tmp_path / "pdfs" / "scan.pdf")
     workspace = open_workspace(corpus_file)
     placements = read_placements(workspace.store, refresh(workspace).version or "").to_pylist()
-    assert sorted(place["role"] for place in placements) == ["content", "content", "page_scan"]
-    shared = {place["figure_id"] for place in placements if place["role"] == "page_scan"}
-    assert sum(place["figure_id"] in shared for place in placements) == 2, "both documents hold the same picture"
+    assert sorted(placement["role"] for placement in placements) == ["content", "content", "page_scan"]
+    shared = {placement["figure_id"] for placement in placements if placement["role"] == "page_scan"}
+    assert sum(placement["figure_id"] in shared for placement in placements) == 2, "both documents hold the same picture"
 
 
 @pytest.mark.slow
@@ -109,9 +112,9 @@ def test_ocr_replaces_a_poor_text_layer_once(tmp_path: Path) -> None:
     version = refresh(workspace).version or ""
     assert read_notes(workspace.store, version)[Stage.ENRICH].counts["layers_replaced"] == 1
     placements = read_placements(workspace.store, version).to_pylist()
-    scans = [place for place in placements if place["role"] == "page_scan"]
-    assert [place["page"] for place in scans] == [1, 2]
-    assert all("whose text layer OCR replaces" in place["reason"] for place in scans)
+    scans = [placement for placement in placements if placement["role"] == "page_scan"]
+    assert [placement["page"] for placement in scans] == [1, 2]
+    assert all("whose text layer OCR replaces" in placement["reason"] for placement in scans)
     texts = "\n".join(row["text"] for part in evidence_parts(workspace.store, version) for row in part.to_pylist())
     assert "The water pump takes 02 bar." in texts
     assert "purnp" not in texts
@@ -173,15 +176,15 @@ def test_tagged_copies_are_made_where_they_are_asked_for_and_carried_over(corpus
     (pump, winch) = (_tagged(workspace)[f"{name}.tagged.pdf"] for name in ("pump", "winch"))
     placements = read_placements(workspace.store, first.version or "").to_pylist()
     assert sorted(pump + winch) == sorted(row["number"] for row in placements)
-    written = {name: _written(workspace, name) for name in workspace.store.names("tagged")}
-    assert len(written) == 2
+    write_times = {name: _written(workspace, name) for name in workspace.store.names("tagged")}
+    assert len(write_times) == 2
 
     write_manual(folder / "pdfs" / "winch.pdf", "iron winch", seed=3)
     assert refresh(workspace).published
     assert _tagged(workspace)["pump.tagged.pdf"] == pump
     now = {name: _written(workspace, name) for name in workspace.store.names("tagged")}
     assert len(now) == 3, "one more, for the changed document"
-    assert now.items() >= written.items()
+    assert now.items() >= write_times.items()
 
 
 def test_only_tagged_copies_that_are_missing_are_written(corpus_file: Path) -> None:
@@ -280,24 +283,26 @@ def test_a_changed_document_is_redone_alone(corpus_file: Path) -> None:
     second = refresh(workspace)
     assert second.published
     assert (second.plan.changed, second.plan.kept) == (1, 1)
-    work = _work(workspace, second)
-    assert (work["parsed"], work["structured"]) == (1, 1)
-    assert 0 < work["embedded"] < _work(workspace, first)["embedded"]
+    counts = _work(workspace, second)
+    assert (counts["parsed"], counts["structured"]) == (1, 1)
+    assert 0 < counts["embedded"] < _work(workspace, first)["embedded"]
     published = PublishedCorpus(workspace)
     assert not [hit for hit in published.search(Query("steel winch", k=50)).hits if "steel" in hit.text]
     published.close()
-    told = VersionDiff.model_validate_json(workspace.store.get(f"versions/{second.version}/diff.json"))
-    assert (told.base, told.documents.changed) == (first.version, ["winch.pdf"])
-    assert {figure.source for figure in told.figures_gained} == {"winch.pdf"}
-    assert told.work["parsed"].now == 1
+    version_diff = VersionDiff.model_validate_json(workspace.store.get(f"versions/{second.version}/diff.json"))
+    assert (version_diff.base, version_diff.documents.changed) == (first.version, ["winch.pdf"])
+    assert {figure.source for figure in version_diff.figures_gained} == {"winch.pdf"}
+    assert version_diff.work["parsed"].now == 1
     note = workspace.store.get(f"versions/{second.version}/release_note.md").decode()
     assert "## Documents changed: 1\n\n- winch.pdf\n" in note
 
     again = open_workspace(str(write_corpus(corpus_file.parent.parent, "store: ../other\n")))
-    made = refresh(again)
-    assert _evidence(again, made.version) == _evidence(workspace, second.version), "as if made from nothing"
-    assert made.counts == second.counts
-    of_rows = [{gate.gate: gate.value for gate in one.gates if gate.gate.startswith(OF_ROWS)} for one in (made, second)]
+    rebuilt = refresh(again)
+    assert _evidence(again, rebuilt.version) == _evidence(workspace, second.version), "as if made from nothing"
+    assert rebuilt.counts == second.counts
+    of_rows = [
+        {gate.gate: gate.value for gate in result.gates if gate.gate.startswith(OF_ROWS)} for result in (rebuilt, second)
+    ]
     assert of_rows[0] == of_rows[1] != {}
 
 
@@ -316,8 +321,8 @@ def test_bad_input_goes_to_quarantine_and_the_rest_goes_on(corpus_file: Path) ->
     workspace = open_workspace(str(corpus_file))
     result = refresh(workspace)
     assert result.published
-    found = {failure.source: failure.code for failure in result.failures}
-    assert found == {"empty.pdf": FailureCode.EMPTY_FILE, "page.pdf": FailureCode.NOT_A_PDF}
+    codes = {failure.source: failure.code for failure in result.failures}
+    assert codes == {"empty.pdf": FailureCode.EMPTY_FILE, "page.pdf": FailureCode.NOT_A_PDF}
     assert (result.counts.documents, result.counts.quarantined) == (2, 2)
 
     again = refresh(workspace)
@@ -358,8 +363,8 @@ def test_a_rollback_holds_and_publish_lets_go(published: Workspace) -> None:
     write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
     second = refresh(published)
     roll_back(published.store, "manuals")
-    held = refresh(published)
-    assert (held.version, held.published) == (second.version, False)
+    result = refresh(published)
+    assert (result.version, result.published) == (second.version, False)
     live = read_pointer(published.store)
     assert first is not None
     assert live is not None
@@ -370,7 +375,7 @@ def test_a_rollback_holds_and_publish_lets_go(published: Workspace) -> None:
 
 @pytest.mark.slow
 def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
+    evidence_tables = []
     for few in ("embed.FEW_TEXTS", "enrich.FEW_DOCUMENTS"):  # so that Ray does the work, and not this process
         monkeypatch.setattr(f"ray_jobs.{few}", 0)
     for workers in (1, 2):
@@ -383,8 +388,8 @@ def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path: Path, mon
             "embeddings: {text: text}\n",
         )
         workspace = open_workspace(str(folder / "corpora" / "manuals.yaml"))
-        found.append(_evidence(workspace, refresh(workspace).version))
-    assert found[0] == found[1]
+        evidence_tables.append(_evidence(workspace, refresh(workspace).version))
+    assert evidence_tables[0] == evidence_tables[1]
 
 
 def test_the_result_does_not_depend_on_how_many_rows_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,10 +404,10 @@ def test_the_result_does_not_depend_on_how_many_rows_are_in_memory(tmp_path: Pat
         workspace = open_workspace(str(folder / "corpora" / "manuals.yaml"))
         embedded: list[tuple[int, int]] = []
         structured: list[tuple[int, int]] = []
-        seen = {"embed": embedded, "structure": structured}
-        made = refresh(workspace, report=lambda step, *done: seen.get(step, []).append(done))
+        progress = {"embed": embedded, "structure": structured}
+        result = refresh(workspace, report=lambda step, *done: progress.get(step, []).append(done))
         assert structured == [(1, 2), (2, 2)]
-        version = str(made.version)
+        version = str(result.version)
         count = read_notes(workspace.store, version)[Stage.ENRICH].counts["embedded"]
         assert embedded[-1] == (count, count)
         return read_evidence(workspace.store, version), read_placements(workspace.store, version), embedded
@@ -450,14 +455,14 @@ def test_a_refresh_of_one_new_document_reads_what_it_wrote_once(
     monkeypatch.setattr(FolderStore, "_read", counted)
     version = refresh(published).version
     assert reads["LEASE"] <= 6
-    for name, most in (
+    for name, limit in (
         ("plan.json", 1),
         ("plan.parquet", 1),
         ("ledger.parquet", 2),
         ("files.parquet", 1),
         ("index.json", 3),
     ):
-        assert reads[f"versions/{version}/{name}"] <= most, name
+        assert reads[f"versions/{version}/{name}"] <= limit, name
     reads.clear()
     assert not refresh(published).published
     assert reads.total() <= 30, "nothing changed"

@@ -92,11 +92,11 @@ def test_a_replay_that_changes_nothing_step_by_step_builds_no_version(published:
 
 def test_a_run_that_lost_its_lease_finishes_no_version(published: Workspace) -> None:
     write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
-    run, other = RefreshRun(published, "run-1"), RefreshRun(published, "run-2")
+    run, other_run = RefreshRun(published, "run-1"), RefreshRun(published, "run-2")
     planned = run.plan()
     with run.holding_lease():
         run.release()  # as the lease of a run that was paused for longer than its term
-        with other.holding_lease(), pytest.raises(ContractError, match="another run took the lease over"):
+        with other_run.holding_lease(), pytest.raises(ContractError, match="another run took the lease over"):
             run.finish(planned.version)
     assert read_manifest(published.store, planned.version) is None
 
@@ -191,19 +191,21 @@ def test_a_question_is_decided_once_somebody_rolls_back(published: Workspace) ->
     live = decision(published.store, refused.version)
     assert live is not None
     assert first is not None
-    said = decision_in_words(live, refused.version)
-    assert said.startswith(f"{refused.version} isn't published, since {first.version} is live now: rollback by ann")
+    decision_text = decision_in_words(live, refused.version)
+    assert decision_text.startswith(
+        f"{refused.version} isn't published, since {first.version} is live now: rollback by ann"
+    )
 
 
 def test_a_question_about_a_held_corpus_says_that_approving_ends_the_hold(published: Workspace) -> None:
     write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
     assert refresh(published).published
-    held = roll_back_version(published, by="ann", reason="wrong screws")
+    pointer = roll_back_version(published, by="ann", reason="wrong screws")
     refused = _refused(published)
     question = approval_of(published, refused)
     assert question is not None
     assert "**The corpus is held**" in question.body
-    assert f"{held.version} stays live since a rollback: rollback by ann" in question.body
+    assert f"{pointer.version} stays live since a rollback: rollback by ann" in question.body
     assert "ends the hold" in question.body
     assert decision(published.store, refused.version) is None, "the hold is older than the question"
     assert RefreshRun(published, refused.run_id).publish(refused.version, Approved("the page is known", "bob"))
@@ -225,8 +227,8 @@ def test_an_approval_does_not_end_a_hold_that_came_after_the_question(published:
 
 def test_the_steps_of_a_container_pipeline_publish_a_version(corpus_file: Path) -> None:
     def step(name: str, *more: str) -> None:
-        done = CliRunner().invoke(app, ["step", name, str(corpus_file), "run-1", *more])
-        assert done.exit_code == 0, done.output
+        result = CliRunner().invoke(app, ["step", name, str(corpus_file), "run-1", *more])
+        assert result.exit_code == 0, result.output
 
     def plan(*more: str) -> tuple[str, list[str]]:
         files = [corpus_file.parent / "planned" / name for name in ("version", "shards")]

@@ -68,9 +68,9 @@ def test_secrets_are_used_and_found_nowhere(
     endpoint.script(status(400, f"the key {SECRETS['VLM_KEY']} may not ask about this picture"))
 
     workspace = open_workspace(str(file))
-    made = refresh(workspace)
-    assert made.published
-    assert made.counts.documents == 2, "the password opened the second"
+    result = refresh(workspace)
+    assert result.published
+    assert result.counts.documents == 2, "the password opened the second"
     sent = {call.headers.get("authorization") or call.headers.get("Authorization") for call in endpoint.calls}
     assert sent == {f"Bearer {SECRETS['VLM_KEY']}"}
 
@@ -98,12 +98,12 @@ def test_secrets_are_used_and_found_nowhere(
     assert [reply.status_code for reply in replies] == [200, 200, 200, 401]
 
     printed = capfd.readouterr()
-    said = {
+    outputs = {
         "standard output": printed.out,
         "standard error": printed.err,
         "logs": caplog.text,
         "keys": keys.read_text(),
-        "result": made.model_dump_json(),
+        "result": result.model_dump_json(),
         "plan": plan(workspace, "look").model_dump_json(),
         "doctor": diagnose([str(file)]).model_dump_json(),
         **{str(reply.request.url): reply.text + repr(reply.headers) for reply in replies},
@@ -111,5 +111,5 @@ def test_secrets_are_used_and_found_nowhere(
     stored = list(_stored(workspace.store))
     assert len(stored) > 50
     for secret in (*SECRETS.values(), SERVICE_KEY):
-        assert [name for name, text in said.items() if secret in text] == []
+        assert [name for name, text in outputs.items() if secret in text] == []
         assert [name for name, text in stored if secret in text] == []

@@ -60,32 +60,32 @@ def test_a_question_a_long_retry_and_a_failure_are_told_and_shown(
     monkeypatch.setenv("INSET_CORPORA", str(tmp_path / "corpora"))
     url, bodies = posted
     write_corpus(tmp_path, "pumps", versions=1, more=_hooks(url, "notify"))
-    found = schedule_of("pumps")
-    calls = refresh_callbacks(found)
+    schedule = schedule_of("pumps")
+    calls = refresh_callbacks(schedule)
     full = OSError("no space left on device")
     for attempt in (1, *TOLD_TRIES):
         calls["on_retry_callback"](_context(attempt=attempt, exception=full))
     assert [body["message"] for body in bodies] == [
         f"enrich is tried again, {attempt + 1} of 13: no space left on device" for attempt in TOLD_TRIES
     ]
-    assert corpus_health(found, datetime.now(UTC)).state is State.RETRYING
+    assert corpus_health(schedule, datetime.now(UTC)).state is State.RETRYING
     calls["on_retry_callback"](_context())
-    assert "its process was killed" in corpus_health(found, datetime.now(UTC)).problems[0]
+    assert "its process was killed" in corpus_health(schedule, datetime.now(UTC)).problems[0]
 
-    note_question(found, _context("approve"), "Publish it?", 12)
+    note_question(schedule, _context("approve"), "Publish it?", 12)
     assert bodies[-1]["event"] == "waiting"
     assert bodies[-1]["message"].startswith("pumps waits for your answer until ")
-    shown = corpus_health(found, datetime.now(UTC))
-    assert shown.state is State.WAITING
-    assert shown.question == "dags/refresh_pumps/runs/nightly/tasks/approve/required_actions"
-    note_answer(found, _context("approve"))
-    assert corpus_health(found, datetime.now(UTC)).question is None
+    health = corpus_health(schedule, datetime.now(UTC))
+    assert health.state is State.WAITING
+    assert health.question == "dags/refresh_pumps/runs/nightly/tasks/approve/required_actions"
+    note_answer(schedule, _context("approve"))
+    assert corpus_health(schedule, datetime.now(UTC)).question is None
 
     calls["on_failure_callback"](_context(exception=HITLRejectException("rejected by ada: wrong screws")))
     assert (bodies[-1]["event"], bodies[-1]["message"]) == ("failed", "rejected by ada: wrong screws")
-    shown = corpus_health(found, datetime.now(UTC))
-    assert shown.state is State.REFUSED
-    assert "rejected by ada: wrong screws" in shown.problems[0]
+    health = corpus_health(schedule, datetime.now(UTC))
+    assert health.state is State.REFUSED
+    assert "rejected by ada: wrong screws" in health.problems[0]
 
 
 def test_a_live_version_is_announced_with_its_release_note(
@@ -106,7 +106,7 @@ def test_a_live_version_is_announced_with_its_release_note(
 def test_a_run_that_has_published_is_not_shown_as_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INSET_CORPORA", str(tmp_path / "corpora"))
     store = write_corpus(tmp_path, "pumps", versions=1)
-    ended = LastRefresh(run_id="airflow:nightly", at=datetime.now(UTC), state="published", version="v", listing="")
-    write_last_refresh(store, ended)
+    last_refresh = LastRefresh(run_id="airflow:nightly", at=datetime.now(UTC), state="published", version="v", listing="")
+    write_last_refresh(store, last_refresh)
     refresh_callbacks(schedule_of("pumps"))["on_retry_callback"](_context("confirm", exception=OSError("gone")))
-    assert read_last_refresh(store) == ended
+    assert read_last_refresh(store) == last_refresh

@@ -28,17 +28,17 @@ def _commands(file: Path) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
     )
-    return {found for text in texts for found in re.findall(r"(?:^|[\s`(])inset ([a-z]+)\b", text)}
+    return {command for text in texts for command in re.findall(r"(?:^|[\s`(])inset ([a-z]+)\b", text)}
 
 
 def test_each_command_that_a_message_names_has_a_place_in_the_ui() -> None:
-    named = set.union(*(_commands(file) for package in SEEN_IN_THE_UI for file in (REPOSITORY / package).rglob("*.py")))
-    assert "publish" in named
-    assert named - NO_PLACE <= {place.partition(" ")[0] for place in PLACES}
+    commands = set.union(*(_commands(file) for package in SEEN_IN_THE_UI for file in (REPOSITORY / package).rglob("*.py")))
+    assert "publish" in commands
+    assert commands - NO_PLACE <= {command_line.partition(" ")[0] for command_line in PLACES}
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "ui_text"),
     [
         (
             override_hint("manuals", VERSION),
@@ -59,8 +59,8 @@ def test_each_command_that_a_message_names_has_a_place_in_the_ui() -> None:
         ("the inset publishes its figures", "the inset publishes its figures"),
     ],
 )
-def test_a_command_is_shown_as_its_place(text: str, shown: str) -> None:
-    assert shown in in_ui(text)
+def test_a_command_is_shown_as_its_place(text: str, ui_text: str) -> None:
+    assert ui_text in in_ui(text)
     assert "inset doctor" not in in_ui(text)
 
 

@@ -23,16 +23,16 @@ def _listing(corpus: Path) -> str:
 
 def _refreshed(corpus: Path) -> None:
     """Record a refresh of the source as it is now."""
-    made = LastRefresh(run_id="r", at=datetime.now(UTC), state="published", version="v", listing=_listing(corpus))
-    write_last_refresh(open_workspace(str(corpus)).store, made)
+    last_refresh = LastRefresh(run_id="r", at=datetime.now(UTC), state="published", version="v", listing=_listing(corpus))
+    write_last_refresh(open_workspace(str(corpus)).store, last_refresh)
 
 
 def _fired(corpus: Path, *changes: Callable[[], object]) -> list[str]:
     """Watch until nothing more is fired, with a change made then; return the listings fired."""
 
     async def watch() -> list[str]:
-        found: list[str] = []
-        fire, looks = found.append, 0
+        listings: list[str] = []
+        fire, looks = listings.append, 0
 
         class Counted(SourceTrigger):
             def _listings(self) -> tuple[str, str | None, bool]:
@@ -47,14 +47,14 @@ def _fired(corpus: Path, *changes: Callable[[], object]) -> list[str]:
         watching = asyncio.create_task(collect())
         for change in (lambda: None, *changes):
             change()
-            seen = looks
-            while looks < seen + 4:
+            looks_before = looks
+            while looks < looks_before + 4:
                 assert not watching.done(), watching
                 await asyncio.sleep(EVERY_S)
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
-        return found
+        return listings
 
     return asyncio.run(asyncio.wait_for(watch(), 60))
 

@@ -71,9 +71,9 @@ class FakeBrowse:
         get(f"/documents/{DOC_ID}")(lambda: {"version": LIVE, **DOCUMENT})
         get(f"/documents/{DOC_ID}/outline")(lambda: _listed(OUTLINE))
         get(f"/documents/{DOC_ID}/pages")(lambda: _listed(PAGES))
-        for place in ("", f"/documents/{DOC_ID}"):
-            get(f"{place}/figures")(self._figures)
-            get(f"{place}/tables")(lambda: _listed([TABLE]))
+        for prefix in ("", f"/documents/{DOC_ID}"):
+            get(f"{prefix}/figures")(self._figures)
+            get(f"{prefix}/tables")(lambda: _listed([TABLE]))
         get("/tables/t1")(lambda: {"version": LIVE, **TABLE, "rows": CELLS})
 
     def _documents(
@@ -85,6 +85,6 @@ class FakeBrowse:
     def _figures(self, cursor: str | None = None, role: str | None = None) -> dict[str, Any]:
         if role:
             return _listed([FIGURES[1] | {"role": role, "number": None}])
-        place = int(cursor or 0)
-        following = str(place + 1) if place + 1 < len(FIGURES) else None
-        return {**_listed(FIGURES), "items": FIGURES[place : place + 1], "next": following}
+        position = int(cursor or 0)
+        following = str(position + 1) if position + 1 < len(FIGURES) else None
+        return {**_listed(FIGURES), "items": FIGURES[position : position + 1], "next": following}

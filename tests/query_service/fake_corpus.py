@@ -280,8 +280,8 @@ class FakeCorpus(PublishedCorpus):
         return VersionList(corpus=self._name, live=LIVE, held=False, versions=[row, *older])
 
     def plan(self, query: Query | AnswerQuery) -> Preset:
-        known = packaged()
-        return changed(known.get(query.preset or "", known["hybrid"]), query.steps)
+        presets = packaged()
+        return changed(presets.get(query.preset or "", presets["hybrid"]), query.steps)
 
     def is_written(self, query: AnswerQuery) -> bool:
         return query.answer == "generated"
@@ -346,7 +346,7 @@ class FakeCorpus(PublishedCorpus):
             parts.append(figure)
         citations = [CITATION.model_copy(update=self._tagged)]
         yield AnswerStarted(version=LIVE, preset="extractive", citations=citations)
-        yield from (PartFinished(part=place, value=part) for place, part in enumerate(parts))
+        yield from (PartFinished(part=number, value=part) for number, part in enumerate(parts))
         yield AnswerFinished(result=AnswerResult(version=LIVE, abstained=False, parts=parts, citations=citations))
 
     def answer_presets(self, version: str | None = None) -> list[AnswerPresetInfo]:

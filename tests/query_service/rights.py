@@ -92,8 +92,8 @@ class Library:
         for name, principals in callers.items():
             key = new_key()
             self.keys[name] = key
-            shown = ("*",) if principals is None else tuple(sorted(principals))
-            lines.append(key_line(Key(name=name, sha256=digest(key), corpora=("*",), principals=shown)))
+            allowed_principals = ("*",) if principals is None else tuple(sorted(principals))
+            lines.append(key_line(Key(name=name, sha256=digest(key), corpora=("*",), principals=allowed_principals)))
         (self.folder / "keys.jsonl").write_text("\n".join(lines) + "\n")
         corpus = PublishedCorpus(open_workspace(str(self.file)))
         return create_app({"library": corpus}, access=Access(KeyFile(self.folder / "keys.jsonl")), close=corpus.close)

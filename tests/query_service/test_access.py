@@ -138,7 +138,7 @@ class TestKeys:
 
 class TestScopes:
     @pytest.mark.parametrize(
-        ("method", "rest"),
+        ("method", "suffix"),
         [
             ("GET", ""),
             ("GET", "/versions"),
@@ -154,11 +154,11 @@ class TestScopes:
         ],
     )
     def test_a_hidden_corpus_is_answered_like_one_that_is_not_there(
-        self, keyed: TestClient, method: str, rest: str
+        self, keyed: TestClient, method: str, suffix: str
     ) -> None:
-        body = {"question" if rest == "/answer" else "query": "valve"} if method == "POST" else None
+        body = {"question" if suffix == "/answer" else "query": "valve"} if method == "POST" else None
         hidden, unknown = (
-            keyed.request(method, f"/v1/corpora/{name}{rest}", headers={**bearer(KEY), "x-request-id": "same"}, json=body)
+            keyed.request(method, f"/v1/corpora/{name}{suffix}", headers={**bearer(KEY), "x-request-id": "same"}, json=body)
             for name in ("valves", "unknow")
         )
         assert hidden.status_code == unknown.status_code == 404
@@ -167,22 +167,22 @@ class TestScopes:
 
     def test_a_hidden_corpus_is_not_listed(self, keyed: TestClient) -> None:
         listed = {key: keyed.get("/v1/corpora", headers=bearer(key)).json() for key in (KEY, OTHER, FEW, MONITOR)}
-        names = {key: [one["name"] for one in found] for key, found in listed.items()}
+        names = {key: [corpus["name"] for corpus in corpora] for key, corpora in listed.items()}
         assert names == {KEY: ["pumps"], OTHER: ["valves"], FEW: ["pumps", "valves"], MONITOR: []}
 
     def test_readiness_names_no_hidden_corpus(self, file: Path) -> None:
         corpora = {"pumps": FakeCorpus("pumps"), "valves": FakeCorpus("valves", live=False)}
         client = TestClient(create_app(corpora, access=Access(KeyFile(file))), base_url="http://localhost")
-        seen = {key: client.get("/readyz", headers=bearer(key)) for key in ("none", KEY, OTHER)}
-        assert [found.status_code for found in seen.values()] == [200] * 3
-        assert ["valves" in found.text for found in seen.values()] == [False, False, True]
+        responses = {key: client.get("/readyz", headers=bearer(key)) for key in ("none", KEY, OTHER)}
+        assert [response.status_code for response in responses.values()] == [200] * 3
+        assert ["valves" in response.text for response in responses.values()] == [False, False, True]
 
     def test_shared_caches_keep_nothing(self, keyed: TestClient) -> None:
         path = f"/v1/corpora/pumps/figures/{FIGURE_ID}?version={LIVE}"
-        kept = keyed.get(path, headers=bearer(KEY)).headers
-        assert "private" in kept["cache-control"]
-        assert "public" not in kept["cache-control"]
-        assert "authorization" in kept["vary"]
+        headers = keyed.get(path, headers=bearer(KEY)).headers
+        assert "private" in headers["cache-control"]
+        assert "public" not in headers["cache-control"]
+        assert "authorization" in headers["vary"]
         assert "public" in service(Access()).get(path).headers["cache-control"]
 
 
@@ -239,7 +239,7 @@ class TestLimits:
             assert [asking.get("/v1/presets").status_code for _ in range(3)] == [200, 200, last]
         proxied = service(Access(), LOCAL)
         addresses = ["192.0.2.7"] * 3 + ["192.0.2.8"]
-        statuses = [proxied.get("/v1/presets", headers={"x-forwarded-for": each}).status_code for each in addresses]
+        statuses = [proxied.get("/v1/presets", headers={"x-forwarded-for": address}).status_code for address in addresses]
         assert statuses == [200, 200, 429, 200]
 
     def test_requests_at_once_are_bounded_until_they_end_or_fail(self, tmp_path: Path) -> None:
@@ -268,8 +268,8 @@ async def replied(app: Any, headers: list[tuple[bytes, bytes]]) -> tuple[int, st
         return {"type": "http.disconnect"}
 
     await app({"type": "http", "method": "GET", "path": "/v1/corpora", "headers": headers, "client": REMOTE}, receive, send)
-    found = dict(sent[0]["headers"])
-    wait = found.get(b"retry-after")
+    reply_headers = dict(sent[0]["headers"])
+    wait = reply_headers.get(b"retry-after")
     return sent[0]["status"], wait.decode() if wait else None
 
 
@@ -345,16 +345,18 @@ class TestTrustedHeader:
         headers = {"x-forwarded-user": "ana", "x-forwarded-for": "127.0.0.1"}
         assert service(self.who, (address, 1)).get("/v1/corpora", headers=headers).status_code == 401
 
-    @pytest.mark.parametrize(("key", "status", "seen"), [(KEY, 200, ["pumps"]), (UNKNOWN, 401, []), (OLD, 401, [])])
+    @pytest.mark.parametrize(
+        ("key", "status", "visible_names"), [(KEY, 200, ["pumps"]), (UNKNOWN, 401, []), (OLD, 401, [])]
+    )
     def test_a_user_who_sends_a_key_sees_what_both_may_see(
-        self, file: Path, key: str, status: int, seen: list[str]
+        self, file: Path, key: str, status: int, visible_names: list[str]
     ) -> None:
         client = service(Access(KeyFile(file), header="x-forwarded-user"), LOCAL)
-        named = {"x-forwarded-user": "ana"}
-        assert len(client.get("/v1/corpora", headers=named).json()) == 2
-        answered = client.get("/v1/corpora", headers=named | bearer(key))
+        user_headers = {"x-forwarded-user": "ana"}
+        assert len(client.get("/v1/corpora", headers=user_headers).json()) == 2
+        answered = client.get("/v1/corpora", headers=user_headers | bearer(key))
         assert answered.status_code == status
-        assert status != 200 or [one["name"] for one in answered.json()] == seen
+        assert status != 200 or [corpus["name"] for corpus in answered.json()] == visible_names
 
     @pytest.mark.parametrize("names", [[], [b""], [b" "], [b"a", b"b"], [b"a\x1b[2J"], [b"a" * 101], ["a\u202eb".encode()]])
     def test_a_request_without_one_user_is_refused(self, names: list[bytes]) -> None:
@@ -436,11 +438,11 @@ class TestLog:
         keyed.post("/v1/corpora/pumps/search", json=SEARCH, headers={**bearer(KEY), "x-request-id": "abc-1"})
         keyed.head("/v1/corpora/valves", headers=bearer(KEY))
         keyed.get(f"/{KEY}/none", params={"key": KEY})
-        found, hidden, refused = entries(caplog)
-        assert (found["key"], found["route"], found["corpus"]) == ("équipe 泵", "/v1/corpora/{corpus}/search", "pumps")
-        assert (found["status"], found["request_id"], found["method"]) == (200, "abc-1", "POST")
-        assert found["ms"] > 0
-        assert "question" not in found
+        served, hidden, refused = entries(caplog)
+        assert (served["key"], served["route"], served["corpus"]) == ("équipe 泵", "/v1/corpora/{corpus}/search", "pumps")
+        assert (served["status"], served["request_id"], served["method"]) == (200, "abc-1", "POST")
+        assert served["ms"] > 0
+        assert "question" not in served
         assert (hidden["status"], hidden["corpus"], hidden["route"]) == (404, None, "/v1/corpora/{corpus}")
         assert (refused["status"], refused["key"], refused["route"]) == (401, None, "none")
         assert not any(word in line for line in lines(caplog) for word in ("secret valve", KEY))
@@ -498,8 +500,8 @@ class TestMetrics:
         self, client: tuple[str, int], headers: dict[str, str], status: int
     ) -> None:
         assert service(Access(), client).get("/metrics", headers=headers).status_code == status
-        named = {**headers, "x-user": "ana"}
-        assert service(Access(header="x-user"), client).get("/metrics", headers=named).status_code in (401, 403)
+        user_headers = {**headers, "x-user": "ana"}
+        assert service(Access(header="x-user"), client).get("/metrics", headers=user_headers).status_code in (401, 403)
 
     def test_they_count_by_route_and_status(self, file: Path) -> None:
         client = service(Access(KeyFile(file)), LOCAL)
@@ -526,16 +528,16 @@ class TestMetrics:
 def test_a_span_names_the_route_and_holds_no_key(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = InMemorySpanExporter()
+    exporter = InMemorySpanExporter()
     provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(kept))
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(telemetry, "_tracer", provider.get_tracer("test"))
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     client = service(Access(KeyFile(file)))
     client.post(
         "/v1/corpora/pumps/search", params={"key": KEY}, json=SEARCH, headers={**bearer(KEY), "traceparent": parent}
     )
-    (span,) = kept.get_finished_spans()
+    (span,) = exporter.get_finished_spans()
     assert span.name == "POST /v1/corpora/{corpus}/search"
     assert span.parent is not None
     assert f"{span.parent.trace_id:x}" == "af7651916cd43dd8448eb211c80319c"

@@ -49,9 +49,9 @@ STATES: dict[str, tuple[str, list[str]]] = {
 
 def _found(browser: Browser, axe: str) -> list[object]:
     browser.run(f"{axe};void 0")
-    found: list[object] = browser.run(FOUND)
+    violations: list[object] = browser.run(FOUND)
     wider = browser.run("document.documentElement.scrollWidth - innerWidth")
-    return [*found, *([f"{wider} pixels wider than the window"] if wider else [])]
+    return [*violations, *([f"{wider} pixels wider than the window"] if wider else [])]
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (360, False)], ids=["light", "dark", "phone"])
@@ -98,10 +98,10 @@ def test_axe_finds_what_is_wrong(axe: str, browser: Browser) -> None:
     with opened(browser, FakeCorpus("pumps"), width=360):
         browser.settled()
         browser.run(WRONG)
-        found = _found(browser, axe)
-    assert [each[0] for each in found if isinstance(each, list)] == [
+        violations = _found(browser, axe)
+    assert [violation[0] for violation in violations if isinstance(violation, list)] == [
         "label-content-name-mismatch",
         "target-size",
         "target-size",
     ]
-    assert "pixels wider" in str(found[-1])
+    assert "pixels wider" in str(violations[-1])

@@ -26,8 +26,8 @@ BASE = "/v1/corpora/pumps"
 LATE = {"by": "late", "pool": 1000}
 
 
-def _cost(text: str = "x", **asked: Any) -> Cost:
-    return cost_of_search(FakeCorpus("pumps"), Query(text, **asked))
+def _cost(text: str = "x", **options: Any) -> Cost:
+    return cost_of_search(FakeCorpus("pumps"), Query(text, **options))
 
 
 def test_requests_are_cheap_unless_they_compute_or_wait_for_a_model() -> None:
@@ -123,11 +123,11 @@ def test_work_at_once_is_bounded_and_so_is_the_queue(monkeypatch: pytest.MonkeyP
     corpus = Slow()
 
     async def ask(client: httpx.AsyncClient) -> list[httpx.Response]:
-        asked = [asyncio.create_task(client.post(f"{BASE}/search", json={"query": "x"})) for _ in range(8)]
-        while sum(each.done() for each in asked) < 3:
+        searches = [asyncio.create_task(client.post(f"{BASE}/search", json={"query": "x"})) for _ in range(8)]
+        while sum(task.done() for task in searches) < 3:
             await asyncio.sleep(0.01)
         corpus.released.set()
-        return list(await asyncio.gather(*asked))
+        return list(await asyncio.gather(*searches))
 
     replies = _asking(corpus, ask)
     assert sorted(reply.status_code for reply in replies) == [200] * 5 + [503] * 3
@@ -147,16 +147,16 @@ def test_a_client_with_many_connections_leaves_room_for_others(monkeypatch: pyte
             transport = httpx.ASGITransport(app, client=(address, 1))
             return httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=30)
 
-        async with client("192.0.2.1") as greedy, client("192.0.2.2") as other:
-            asked = [asyncio.create_task(greedy.post(f"{BASE}/search", json={"query": "x"})) for _ in range(share + 12)]
-            while sum(each.done() for each in asked) < 2 or corpus.at_work < share:
+        async with client("192.0.2.1") as greedy, client("192.0.2.2") as second_client:
+            searches = [asyncio.create_task(greedy.post(f"{BASE}/search", json={"query": "x"})) for _ in range(share + 12)]
+            while sum(task.done() for task in searches) < 2 or corpus.at_work < share:
                 await asyncio.sleep(0.01)
-            mine = asyncio.create_task(other.post(f"{BASE}/search", json={"query": "x"}))
+            mine = asyncio.create_task(second_client.post(f"{BASE}/search", json={"query": "x"}))
             while corpus.at_work < share + 1:
                 await asyncio.sleep(0.01)
             beside = corpus.most_at_work
             corpus.released.set()
-            replies = await asyncio.gather(*asked)
+            replies = await asyncio.gather(*searches)
             return beside, sorted(reply.status_code for reply in replies), (await mine).status_code
 
     assert asyncio.run(run()) == (
@@ -172,7 +172,7 @@ JUDGED = {"query": "x", "steps": {"rerank": [{"by": "llm"}]}}
 
 def test_expensive_searches_compute_a_few_at_once_and_others_pass_them(monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = Slow()
-    most = admission.AT_ONCE[Cost.EXPENSIVE]
+    at_once_limit = admission.AT_ONCE[Cost.EXPENSIVE]
     for cost in Cost:
         monkeypatch.setitem(admission.SHARE, cost, 100)
 
@@ -184,16 +184,16 @@ def test_expensive_searches_compute_a_few_at_once_and_others_pass_them(monkeypat
             while corpus.at_work < number:
                 await asyncio.sleep(0.01)
 
-        expensive = [search(RERANKED) for _ in range(most + 3)]
-        await working(most)
-        others = [search({"query": "x"}) for _ in range(5)] + [search(JUDGED) for _ in range(2)]
-        await working(most + len(others))
+        expensive = [search(RERANKED) for _ in range(at_once_limit + 3)]
+        await working(at_once_limit)
+        passing_searches = [search({"query": "x"}) for _ in range(5)] + [search(JUDGED) for _ in range(2)]
+        await working(at_once_limit + len(passing_searches))
         beside = corpus.most_at_work
         corpus.released.set()
-        replies = await asyncio.gather(*expensive, *others)
+        replies = await asyncio.gather(*expensive, *passing_searches)
         return beside, sum(reply.status_code == 200 for reply in replies)
 
-    assert _asking(corpus, ask) == (most + 7, most + 3 + 7)
+    assert _asking(corpus, ask) == (at_once_limit + 7, at_once_limit + 3 + 7)
 
 
 def test_a_page_has_a_deadline() -> None:

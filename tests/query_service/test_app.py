@@ -111,12 +111,14 @@ class TestQuestions:
         assert client.post(f"{BASE}/search", json={"query": "valve"}).json()["version"] == LIVE
         assert corpus.queries == [Query("valve")]
 
-    @pytest.mark.parametrize(("sent", "given"), [({}, None), *(({"highlight": one}, one) for one in (None, False, True))])
+    @pytest.mark.parametrize(
+        ("sent", "highlight"), [({}, None), *(({"highlight": value}, value) for value in (None, False, True))]
+    )
     def test_highlights_are_of_words_unless_the_request_says_more_or_none(
-        self, client: TestClient, corpus: FakeCorpus, sent: dict[str, bool | None], given: bool | None
+        self, client: TestClient, corpus: FakeCorpus, sent: dict[str, bool | None], highlight: bool | None
     ) -> None:
         assert client.post(f"{BASE}/search", json={"query": "valve", **sent}).status_code == 200
-        assert corpus.queries == [Query("valve", highlight=given)]
+        assert corpus.queries == [Query("valve", highlight=highlight)]
 
     @pytest.mark.parametrize("words", [{}, {"query": "valve"}])
     def test_a_picture_is_searched_by_alone_or_with_words(
@@ -128,10 +130,10 @@ class TestQuestions:
         assert corpus.queries == [Query(words.get("query", ""), picture=picture)]
 
     def test_figures_like_one_are_asked_for_by_its_id(self, client: TestClient, corpus: FakeCorpus) -> None:
-        found = SimilarFigures.model_validate(client.get(f"{BASE}/figures/{FIGURE_ID}/similar").json())
-        assert found.space == "image"
-        assert [hit.model_copy(update={"links": {}}) for hit in found.hits] == [LIKE]
-        assert found.hits[0].links["image"] == f"{BASE}/figures/{LIKE.figure_id}?version={LIVE}"
+        similar_figures = SimilarFigures.model_validate(client.get(f"{BASE}/figures/{FIGURE_ID}/similar").json())
+        assert similar_figures.space == "image"
+        assert [hit.model_copy(update={"links": {}}) for hit in similar_figures.hits] == [LIKE]
+        assert similar_figures.hits[0].links["image"] == f"{BASE}/figures/{LIKE.figure_id}?version={LIVE}"
         assert client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params={"k": 3, "version": LIVE}).status_code == 200
         assert corpus.calls == [
             {"like": FIGURE_ID, "k": 10, "version": None},
@@ -193,7 +195,7 @@ class TestQuestions:
         assert message.startswith(line)
 
     @pytest.mark.parametrize(
-        ("name", "value", "most", "longest"),
+        ("name", "value", "limit", "longest"),
         [
             ("documents", "a", 1_000, 1_024),
             ("sources", "*", 20, 256),
@@ -207,16 +209,16 @@ class TestQuestions:
         ],
     )
     def test_a_filter_has_limits(
-        self, client: TestClient, corpus: FakeCorpus, name: str, value: Any, most: int, longest: int
+        self, client: TestClient, corpus: FakeCorpus, name: str, value: Any, limit: int, longest: int
     ) -> None:
         def ask(values: list[Any]) -> Any:
             return client.post(f"{BASE}/search", json={"query": "x", "filters": {name: values}})
 
-        assert ask([value] * most).status_code == 200
-        assert error_of(ask([value] * (most + 1))) == (
+        assert ask([value] * limit).status_code == 200
+        assert error_of(ask([value] * (limit + 1))) == (
             422,
             "invalid",
-            f"filters.{name}: list should have at most {most} items after validation, not {most + 1}",
+            f"filters.{name}: list should have at most {limit} items after validation, not {limit + 1}",
         )
         assert len(corpus.queries) == 1
         if longest:
@@ -251,7 +253,7 @@ class TestQuestions:
         assert [client.post(f"{BASE}/search", json={"picture": picture}).status_code for _ in range(2)] == [200, 200]
 
     def test_headers_are_counted(self, client: TestClient) -> None:
-        response = client.get(BASE, headers={f"x-{place}": "1" for place in range(200)})
+        response = client.get(BASE, headers={f"x-{number}": "1" for number in range(200)})
         assert error_of(response) == (431, "too_large", "a request has 100 headers at most, of 32 KiB together")
 
     def test_a_lone_surrogate_is_the_callers_mistake(self, client: TestClient) -> None:
@@ -353,8 +355,8 @@ class TestArtifacts:
         response = client.get(f"{BASE}/figures/{FIGURE_ID}")
         assert response.headers["cache-control"] == "no-cache"
         tag = response.headers["etag"]
-        for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
-            again = client.get(f"{BASE}/figures/{FIGURE_ID}", headers={"if-none-match": known})
+        for if_none_match in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+            again = client.get(f"{BASE}/figures/{FIGURE_ID}", headers={"if-none-match": if_none_match})
             assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
         assert client.get(f"{BASE}/figures/{FIGURE_ID}", headers={"if-none-match": '"other"'}).status_code == 200
 
@@ -431,7 +433,7 @@ class TestArtifacts:
         assert error_of(client.get(f"{BASE}/documents/{'ab' * 32}/tagged.pdf"))[:2] == (404, "not_found")
 
     @pytest.mark.parametrize(
-        ("path", "whole"),
+        ("path", "content"),
         [
             (f"{BASE}/figures/{FIGURE_ID}", b"pixels"),
             (PAGE, b"page"),
@@ -439,14 +441,14 @@ class TestArtifacts:
             (f"{BASE}/documents/{DOC_ID}/tagged.pdf", b"%PDF-1.7 tagged"),
         ],
     )
-    def test_what_the_client_has_is_not_sent_again(self, client: TestClient, path: str, whole: bytes) -> None:
+    def test_what_the_client_has_is_not_sent_again(self, client: TestClient, path: str, content: bytes) -> None:
         first = client.get(path)
-        assert first.content == whole
+        assert first.content == content
         again = client.get(path, headers={"if-none-match": first.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
 
     @pytest.mark.parametrize(
-        ("asked", "status", "content", "place"),
+        ("range_header", "status", "content", "content_range"),
         [
             ("bytes=0-3", 206, b"%PDF", "bytes 0-3/8"),
             ("bytes=5-", 206, b"1.7", "bytes 5-7/8"),
@@ -465,20 +467,20 @@ class TestArtifacts:
         ],
     )
     def test_a_part_of_a_document_is_sent_where_one_is_asked_for(
-        self, client: TestClient, asked: str, status: int, content: bytes, place: str | None
+        self, client: TestClient, range_header: str, status: int, content: bytes, content_range: str | None
     ) -> None:
         path = f"{BASE}/documents/{DOC_ID}.pdf"
-        response = client.get(path, headers={"range": asked})
+        response = client.get(path, headers={"range": range_header})
         assert (response.status_code, response.content) == (status, content)
-        assert response.headers.get("content-range") == place
+        assert response.headers.get("content-range") == content_range
         assert response.headers["accept-ranges"] == "bytes"
-        changed = client.get(path, headers={"range": asked, "if-range": '"another"'})
+        changed = client.get(path, headers={"range": range_header, "if-range": '"another"'})
         assert (changed.status_code, changed.content) == (200, b"%PDF-1.7")
 
     def test_a_document_says_how_many_pages_it_has(self, client: TestClient) -> None:
-        found = client.get(f"{BASE}/documents/{DOC_ID}").json()
-        assert found["version"] == LIVE
-        assert (found["doc_id"], found["sources"], found["pages"]) == (DOC_ID, ["manuals/pump.pdf"], 4)
+        document = client.get(f"{BASE}/documents/{DOC_ID}").json()
+        assert document["version"] == LIVE
+        assert (document["doc_id"], document["sources"], document["pages"]) == (DOC_ID, ["manuals/pump.pdf"], 4)
         assert error_of(client.get(f"{BASE}/documents/{'ab' * 32}"))[:2] == (404, "not_found")
 
     def test_a_name_that_turns_its_direction_shows_its_own_extension(
@@ -576,8 +578,10 @@ class TestHead:
 
     def test_head_sends_no_body(self, corpus: FakeCorpus) -> None:
         """Servers and clients drop one that is sent."""
-        start, *others = serve(corpus, "HEAD", "/v1/corpora", [{"type": "http.request", "body": b"", "more_body": False}])
-        assert (start["status"], [message["body"] for message in others]) == (200, [b""] * len(others))
+        start, *body_messages = serve(
+            corpus, "HEAD", "/v1/corpora", [{"type": "http.request", "body": b"", "more_body": False}]
+        )
+        assert (start["status"], [message["body"] for message in body_messages]) == (200, [b""] * len(body_messages))
 
     def test_what_only_takes_a_post_takes_no_head(self, client: TestClient) -> None:
         assert client.head(f"{BASE}/search").status_code == 405
@@ -594,7 +598,10 @@ class Broken(FakeCorpus):
 class TestCorpora:
     def test_one_corpus_that_fails_unforeseen_hides_no_other(self, caplog: pytest.LogCaptureFixture) -> None:
         response = client_of(create_app({"broken": Broken("broken"), "pumps": FakeCorpus("pumps")})).get("/v1/corpora")
-        assert [(found["name"], found["version"]) for found in response.json()] == [("broken", None), ("pumps", LIVE)]
+        assert [(corpus_row["name"], corpus_row["version"]) for corpus_row in response.json()] == [
+            ("broken", None),
+            ("pumps", LIVE),
+        ]
         assert response.json()[0]["problem"] == "it can't be opened; the service's log says why"
         assert "a secret" in caplog.text
 

@@ -44,12 +44,12 @@ def client(corpus: PublishedCorpus) -> TestClient:
     return client_of(create_app({"manuals": corpus}))
 
 
-def _all(client: TestClient, path: str, **asked: Any) -> list[dict[str, Any]]:
+def _all(client: TestClient, path: str, **parameters: Any) -> list[dict[str, Any]]:
     """Return all items of a list, one a page."""
     items: list[dict[str, Any]] = []
     cursor: dict[str, str] = {}
     while True:
-        page = client.get(BASE + path, params={"limit": 1, **asked, **cursor}).json()
+        page = client.get(BASE + path, params={"limit": 1, **parameters, **cursor}).json()
         items += page["items"]
         if page["next"] is None:
             assert len(items) == page["total"]
@@ -57,8 +57,8 @@ def _all(client: TestClient, path: str, **asked: Any) -> list[dict[str, Any]]:
         cursor = {"cursor": page["next"]}
 
 
-def _sources(client: TestClient, **asked: Any) -> list[str]:
-    return [item["sources"][0] for item in _all(client, "/documents", **asked)]
+def _sources(client: TestClient, **parameters: Any) -> list[str]:
+    return [item["sources"][0] for item in _all(client, "/documents", **parameters)]
 
 
 class TestDocuments:
@@ -68,7 +68,7 @@ class TestDocuments:
         assert _sources(client, sort="-date") == _sources(client, sort="date") == ["winch.pdf", "pump.pdf"]
 
     @pytest.mark.parametrize(
-        ("asked", "found"),
+        ("filters", "sources"),
         [
             ({"source": "w*.pdf"}, ["winch.pdf"]),
             ({"source": ["w*", "pump.*"]}, ["pump.pdf", "winch.pdf"]),
@@ -79,15 +79,15 @@ class TestDocuments:
             ({"source": "x*"}, []),
         ],
     )
-    def test_filters_narrow_them(self, client: TestClient, asked: dict[str, Any], found: list[str]) -> None:
-        assert _sources(client, **asked) == found
+    def test_filters_narrow_them(self, client: TestClient, filters: dict[str, Any], sources: list[str]) -> None:
+        assert _sources(client, **filters) == sources
 
     def test_one_is_found_by_id_and_by_source(self, client: TestClient) -> None:
         (listed,) = _all(client, "/documents", source="winch.pdf")
-        named = client.get(f"{BASE}/document", params={"source": "winch.pdf"}).json()
-        assert client.get(listed["links"]["self"]).json() == named
-        assert named | {"version": None} == listed | {"version": None}
-        assert (named["title"], named["date"], named["pages"]) == ("Steel Winch manual", "2024-03-01", 2)
+        by_source = client.get(f"{BASE}/document", params={"source": "winch.pdf"}).json()
+        assert client.get(listed["links"]["self"]).json() == by_source
+        assert by_source | {"version": None} == listed | {"version": None}
+        assert (by_source["title"], by_source["date"], by_source["pages"]) == ("Steel Winch manual", "2024-03-01", 2)
         assert client.get(f"{BASE}/document", params={"source": "WINCH.pdf"}).status_code == 404
 
     def test_counts_are_those_of_its_lists(self, client: TestClient) -> None:
@@ -112,11 +112,11 @@ class TestParts:
         assert sum(section["rows"] for section in sections) == len(rows)
 
     def test_rows_of_all_documents_are_those_of_each(self, client: TestClient) -> None:
-        each = [
+        document_rows = [
             row for document in _all(client, "/documents") for row in client.get(document["links"]["rows"]).json()["items"]
         ]
         every = _all(client, "/rows")
-        assert {row["evidence_id"]: row for row in each} == {row["evidence_id"]: row for row in every}
+        assert {row["evidence_id"]: row for row in document_rows} == {row["evidence_id"]: row for row in every}
         only = _all(client, "/rows", modality="figure", source="winch*")
         assert only == [row for row in every if row["modality"] == "figure" and row["source"] == "winch.pdf"] != []
 
@@ -136,10 +136,10 @@ class TestParts:
         for figure in figures:
             (placed,) = client.get(figure["links"]["context"], params={"around": 1}).json()["items"]
             rows = client.get(f"{BASE}/documents/{figure['doc_id']}/rows").json()["items"]
-            place = rows.index(placed["row"])
+            index = rows.index(placed["row"])
             assert placed["row"]["figure_id"] == figure["figure_id"]
-            assert placed["before"] == rows[max(0, place - 1) : place]
-            assert placed["after"] == rows[place + 1 : place + 2]
+            assert placed["before"] == rows[max(0, index - 1) : index]
+            assert placed["after"] == rows[index + 1 : index + 2]
 
     def test_figures_are_listed_by_role(self, client: TestClient) -> None:
         tagged = _all(client, "/figures")
@@ -173,10 +173,10 @@ class TestLists:
         assert len(client.get(f"{BASE}/documents", params=same).json()["items"]) == 1
 
     @pytest.mark.parametrize(
-        "asked", ["limit=0", "limit=201", "sort=colour", "cursor=%00", "contains=" + "x" * 201, "version=1"]
+        "query_string", ["limit=0", "limit=201", "sort=colour", "cursor=%00", "contains=" + "x" * 201, "version=1"]
     )
-    def test_parameters_are_bounded(self, client: TestClient, asked: str) -> None:
-        assert client.get(f"{BASE}/documents?{asked}").status_code == 422
+    def test_parameters_are_bounded(self, client: TestClient, query_string: str) -> None:
+        assert client.get(f"{BASE}/documents?{query_string}").status_code == 422
 
     def test_an_unchanged_list_is_not_sent_again(self, client: TestClient) -> None:
         first = client.get(f"{BASE}/documents")
@@ -238,8 +238,11 @@ def test_another_index_follows_from_version_to_version(refreshed_once: Path, tmp
     assert {"gone", "added"} in kinds.values()
     assert client.get(f"{BASE}/changes", params={"since": ABSENT}).status_code == 404
     # A list that was begun goes on in its version.
-    rest = client.get(f"{BASE}/documents", params={"cursor": first["next"]}).json()
-    assert (rest["version"], [item["sources"] for item in rest["items"]]) == (first["version"], [["winch.pdf"]])
+    second_page = client.get(f"{BASE}/documents", params={"cursor": first["next"]}).json()
+    assert (second_page["version"], [item["sources"] for item in second_page["items"]]) == (
+        first["version"],
+        [["winch.pdf"]],
+    )
     corpus.close()
 
 
@@ -248,9 +251,9 @@ class TestManySearches:
         searches = [{"query": "winch", "k": 1}, {"query": "winch", "preset": "none"}, {"query": "x", "version": ABSENT}]
         sent = client.post(f"{BASE}/searches", json={"searches": searches})
         alone = client.post(f"{BASE}/search", json=searches[0]).json()
-        found = sent.json()["results"]
-        assert found[0] == {"result": alone, "problem": None}
-        assert [one["problem"]["status"] for one in found[1:]] == [400, 404]
+        results = sent.json()["results"]
+        assert results[0] == {"result": alone, "problem": None}
+        assert [outcome["problem"]["status"] for outcome in results[1:]] == [400, 404]
 
     def test_they_are_bounded(self, client: TestClient) -> None:
         for searches in ([], [{"query": "winch"}] * 21, [{"query": ""}]):
@@ -272,10 +275,10 @@ def test_every_operation_has_an_example_that_is_valid(client: TestClient) -> Non
                     examples += 1
             for content in operation.get("requestBody", {}).get("content", {}).values():
                 name = content["schema"]["$ref"].rpartition("/")[2]
-                given = api["components"]["schemas"][name]["examples"]
-                for example in given:
+                schema_examples = api["components"]["schemas"][name]["examples"]
+                for example in schema_examples:
                     check(content["schema"], example)
-                assert given
+                assert schema_examples
             for content in operation["responses"]["200"].get("content", {}).values():
                 if "example" in content:
                     check(content["schema"], json.loads(json.dumps(content["example"])))

@@ -24,8 +24,8 @@ def corpus() -> FakeCorpus:
 
 
 def _texts(browser: Browser, selector: str) -> list[str]:
-    found: list[str] = browser.run(f"[...document.querySelectorAll('{selector}')].map((each) => each.textContent)")
-    return found
+    texts: list[str] = browser.run(f"[...document.querySelectorAll('{selector}')].map((each) => each.textContent)")
+    return texts
 
 
 def test_documents_are_listed_narrowed_and_sorted(corpus: FakeCorpus, browser: Browser) -> None:
@@ -82,8 +82,8 @@ def test_figures_are_a_contact_sheet_and_each_leads_to_its_page(doc: str, corpus
         browser.click("#browse-more")
         browser.settled()
         assert browser.run(STATUS) == "2 figures."
-        shown = browser.run("[...document.querySelectorAll('.contacts img')].map((each) => each.getAttribute('src'))")
-        assert shown == [f"v1/corpora/pumps/figures/{each}?version={LIVE}" for each in (FIGURE_ID, OTHER_ID)]
+        image_urls = browser.run("[...document.querySelectorAll('.contacts img')].map((each) => each.getAttribute('src'))")
+        assert image_urls == [f"v1/corpora/pumps/figures/{figure_id}?version={LIVE}" for figure_id in (FIGURE_ID, OTHER_ID)]
         browser.run("document.querySelector('#browse-role').value = 'decorative'")
         browser.run("document.querySelector('#browse-narrow').requestSubmit()")
         browser.settled()

@@ -59,9 +59,9 @@ ORIGINAL = f"v1/corpora/pumps/documents/{DOC_ID}.pdf?version={LIVE}"
 TAGGED = f"v1/corpora/pumps/documents/{DOC_ID}/tagged.pdf?version={LIVE}"
 
 
-@pytest.mark.parametrize("place", [".source", ".cite", ".place"], ids=["cited", "mark", "evidence"])
-def test_a_cited_page_leads_to_the_original_and_to_the_tagged_copy_there(place: str, browser: Browser) -> None:
-    assert _links_after(browser, FakeCorpus("pumps"), [place]) == {
+@pytest.mark.parametrize("selector", [".source", ".cite", ".place"], ids=["cited", "mark", "evidence"])
+def test_a_cited_page_leads_to_the_original_and_to_the_tagged_copy_there(selector: str, browser: Browser) -> None:
+    assert _links_after(browser, FakeCorpus("pumps"), [selector]) == {
         "Open the PDF at this page ↗": f"{ORIGINAL}#page=3",
         "PDF with figure tags ↗": f"{TAGGED}#page=3",
     }
@@ -92,17 +92,17 @@ def _hit_text(browser: Browser, corpus: FakeCorpus) -> str:
 def test_code_of_a_hit_keeps_its_lines_and_indents(browser: Browser) -> None:
     corpus = FakeCorpus("pumps", text="Write:\n\n  if *x*:\n\n      <b>run</b>\n\nThen 𝛼 wait.")
     corpus.code = "  if x:\n\n      <b>run</b>"
-    shown = _hit_text(browser, corpus)
-    assert '<p dir="auto">Write:</p><pre' in shown
-    assert "<code>  if <mark>x</mark>:\n\n      &lt;b&gt;run&lt;/b&gt;</code></pre>" in shown
-    assert '</pre><p dir="auto">Then 𝛼 wait.</p>' in shown
+    hit_html = _hit_text(browser, corpus)
+    assert '<p dir="auto">Write:</p><pre' in hit_html
+    assert "<code>  if <mark>x</mark>:\n\n      &lt;b&gt;run&lt;/b&gt;</code></pre>" in hit_html
+    assert '</pre><p dir="auto">Then 𝛼 wait.</p>' in hit_html
 
 
 def test_code_of_signs_alone_is_whole(browser: Browser) -> None:
     corpus = FakeCorpus("pumps", text="Write:\n\n+ <= ;\n- ^ |\n\nThen *x* waits.")
     corpus.code = "+ <= ;\n- ^ |"
-    shown = _hit_text(browser, corpus)
-    assert "<code>+ &lt;= ;\n- ^ |</code></pre>" in shown
+    hit_html = _hit_text(browser, corpus)
+    assert "<code>+ &lt;= ;\n- ^ |</code></pre>" in hit_html
 
 
 def test_words_of_a_document_never_become_markup(browser: Browser) -> None:
@@ -153,13 +153,13 @@ def test_no_script_can_make_markup_of_a_text(browser: Browser) -> None:
         browser.run("void setTimeout(() => { document.body.innerHTML = '<b>markup</b>' })")
         browser.settled()
         assert "<b>markup" not in browser.html
-    assert any("TrustedHTML" in each for each in browser.complaints)
+    assert any("TrustedHTML" in complaint for complaint in browser.complaints)
     browser.complaints.clear()
 
 
 def test_a_table_is_drawn_of_its_cells_with_its_figures_in_them(browser: Browser) -> None:
     html = page_after(browser, FakeCorpus("pumps", table=True))
-    answered, listed = (_cells(found) for found in re.findall(r"<table.*?</table>", html))
+    answered, listed = (_cells(table_html) for table_html in re.findall(r"<table.*?</table>", html))
     assert [[re.sub(r"<(button|span).*</\1>", "FIGURE", cell) for cell in row] for row in answered] == [
         ["Key", "Does"],
         ["Press FIGURE twice", "&lt;b&gt;runs&lt;/b&gt;"],
@@ -194,8 +194,8 @@ def _filters(corpus: FakeCorpus) -> list[object]:
 
 def test_filters_of_the_address_narrow_the_answer_and_the_evidence_and_are_shown(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
-    given = "document=pump.pdf&source=phones/**&section=Service&pages=3-9&pages=12-&pages=x&pages=9-3&label=iv&phrase=oil+filter"
-    html = page_after(browser, corpus, [], f"q=valve&{given}&figures=with&since=2024-01-31&until=soon")
+    params = "document=pump.pdf&source=phones/**&section=Service&pages=3-9&pages=12-&pages=x&pages=9-3&label=iv&phrase=oil+filter"
+    html = page_after(browser, corpus, [], f"q=valve&{params}&figures=with&since=2024-01-31&until=soon")
     expected = Filters(
         documents=["pump.pdf"],
         sources=["phones/**"],
@@ -243,11 +243,11 @@ GIVE = """
 """.replace("FIGURE", FIGURE_ID)
 
 
-def _given(browser: Browser, corpus: FakeCorpus, way: str, clicks: Sequence[str] = (), query: str = "") -> str:
+def _given(browser: Browser, corpus: FakeCorpus, gesture: str, clicks: Sequence[str] = (), query: str = "") -> str:
     """Give a picture to search by, click, and return what the page has become."""
     with opened(browser, corpus, query):
         browser.settled()
-        browser.run(GIVE.replace("WAY", way))
+        browser.run(GIVE.replace("WAY", gesture))
         browser.until("document.querySelector('.notice.wrong, #picture:not([hidden])')")
         browser.settled()
         for selector in clicks:
@@ -274,10 +274,10 @@ def _searches(corpus: FakeCorpus) -> list[tuple[object, object, object]]:
     return [(query.query, query.preset, query.picture) for query in corpus.queries]
 
 
-@pytest.mark.parametrize("way", ["choose", "drop", "paste"])
-def test_a_picture_is_searched_by_alone_and_its_preview_shown(way: str, browser: Browser) -> None:
+@pytest.mark.parametrize("gesture", ["choose", "drop", "paste"])
+def test_a_picture_is_searched_by_alone_and_its_preview_shown(gesture: str, browser: Browser) -> None:
     corpus = _with_pictures()
-    html = _given(browser, corpus, way)
+    html = _given(browser, corpus, gesture)
     assert _searches(corpus) == [("", None, corpus.pixels)]
     assert not corpus.answer_queries, "answers are of words"
     assert re.search(r'<div id="picture" class="given">', html), "not hidden"
@@ -391,21 +391,21 @@ def _luminance(colour: Colour) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def _contrast(one: Colour, other: Colour) -> float:
-    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+def _contrast(first_colour: Colour, second_colour: Colour) -> float:
+    light, dark = sorted((_luminance(first_colour), _luminance(second_colour)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
 def _colours(browser: Browser, *, dark: bool) -> dict[str, Colour]:
-    found: dict[str, Colour] = {}
+    colours: dict[str, Colour] = {}
     with opened(browser, FakeCorpus("pumps"), "", dark=dark):
         browser.settled()
         assert browser.run("matchMedia('(prefers-color-scheme: dark)').matches") == dark
         for name in sorted({name for pair in TEXTS + BOUNDS for name in pair}):
             red, green, blue, alpha = browser.run(COLOUR.replace("NAME", name))
             assert alpha == 255, f"--{name} isn't an opaque colour"
-            found[name] = (red, green, blue)
-    return found
+            colours[name] = (red, green, blue)
+    return colours
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -431,9 +431,9 @@ CITED = CITATION.model_copy(
 STARTED = AnswerStarted(version=LIVE, preset="written", model=MODEL, citations=[CITED])
 
 
-def _answer(parts: Sequence[Part], **rest: Any) -> AnswerFinished:
-    rest = {"citations": [CITED], **rest}
-    return AnswerFinished(result=AnswerResult(version=LIVE, abstained=False, parts=list(parts), **rest))
+def _answer(parts: Sequence[Part], **fields: Any) -> AnswerFinished:
+    fields = {"citations": [CITED], **fields}
+    return AnswerFinished(result=AnswerResult(version=LIVE, abstained=False, parts=list(parts), **fields))
 
 
 def _answering(*events: AnswerEvent) -> FakeCorpus:
@@ -444,9 +444,9 @@ def _answering(*events: AnswerEvent) -> FakeCorpus:
 
 
 def _parts(html: str) -> str:
-    found = re.search(r'<div id="parts" class="parts">(.*?)</div>\s*<div id="provenance"', html, re.DOTALL)
-    assert found
-    return found[1]
+    match = re.search(r'<div id="parts" class="parts">(.*?)</div>\s*<div id="provenance"', html, re.DOTALL)
+    assert match
+    return match[1]
 
 
 def _words(html: str) -> str:
@@ -481,17 +481,17 @@ def test_an_answer_is_shown_while_it_is_written_and_what_is_finished_stays(brows
         _answer([FIRST, FIGURE, SECOND], model=MODEL, counts=AnswerCounts(uncited_sentences=1)),
     )
     turned = "Turn <b>the</b> valve."
-    shown = ["", "Turn <b>", "Turn <b>the</b>", turned, f"{turned}\u00a01", f"{turned}\u00a01The valve\u00a01"]
-    shown += [f"{shown[-1]}Then", f"{shown[-1]}Then wait."]
+    stages = ["", "Turn <b>", "Turn <b>the</b>", turned, f"{turned}\u00a01", f"{turned}\u00a01The valve\u00a01"]
+    stages += [f"{stages[-1]}Then", f"{stages[-1]}Then wait."]
     with opened(browser, _streaming(events)):
-        for words in shown:
+        for words in stages:
             events.release()
             browser.until(f"{READ} === {json.dumps(words + 'Writing')}")
             browser.run("document.querySelectorAll('#parts figure').forEach((each) => { each.dataset.first ??= 'yes' })")
         for _ in range(2):
             events.release()
-        whole = f"{shown[-1]}\u00a0?(no source is cited for this)"
-        browser.until(f"{READ} === {json.dumps(whole)}")
+        finished_html = f"{stages[-1]}\u00a0?(no source is cited for this)"
+        browser.until(f"{READ} === {json.dumps(finished_html)}")
         browser.settled()
         assert "<image" not in _parts(browser.html)
         assert browser.run("document.querySelector('#parts figure').dataset.first"), "the element that was drawn first"
@@ -552,10 +552,10 @@ def test_the_parts_of_a_passage_are_drawn_by_their_style_and_its_rest_is_folded(
     assert [_words(item) for item in items] == ["1. Open <b>it</b>.", "• Close it."]
     assert "<mark>Close it.</mark>" in items[1]
     assert "<code>if x:\n    &lt;s&gt;run&lt;/s&gt;</code></pre>" in parts
-    shown, folded = parts.split("<details")
+    visible_html, folded = parts.split("<details")
     assert _words(folded).endswith("Show the rest of the passage Another paragraph. The valve 1")
     assert " open" not in folded.split(">")[0]
-    assert shown.count('class="cite"') == 1, "behind what is shown of the passage"
+    assert visible_html.count('class="cite"') == 1, "behind what is shown of the passage"
 
 
 def test_a_passage_that_is_folded_as_a_whole_is_named_by_its_place(browser: Browser) -> None:
@@ -679,10 +679,10 @@ def test_names_for_screen_readers_have_what_is_shown_and_landmarks_are_unique(br
     corpus = _answering(_answer([TABLE, TABLE]))
     corpus.documents = 2
     html = page_after(browser, corpus)
-    named = re.findall(r'<(button|a)\b[^>]* aria-label="([^"]*)"[^>]*>(.*?)</\1>', html, re.DOTALL)
-    shown = [(label, re.sub(r"<.*?>|[^\w ]", "", words).strip()) for _, label, words in named]
-    assert "More of this document" in [words for _, words in shown]
-    assert [(label, words) for label, words in shown if words.lower() not in label.lower()] == []
+    labelled = re.findall(r'<(button|a)\b[^>]* aria-label="([^"]*)"[^>]*>(.*?)</\1>', html, re.DOTALL)
+    label_pairs = [(label, re.sub(r"<.*?>|[^\w ]", "", words).strip()) for _, label, words in labelled]
+    assert "More of this document" in [words for _, words in label_pairs]
+    assert [(label, words) for label, words in label_pairs if words.lower() not in label.lower()] == []
     assert html.count('class="table"') == 2
     assert 'role="region"' not in html
 
@@ -741,16 +741,16 @@ def test_an_answer_is_copied_as_markdown_with_its_citations(browser: Browser) ->
         FIGURE,
     ]
     browser("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
-    with opened(browser, _answering(_answer(parts)), "q=valve&corpus=pumps") as place:
+    with opened(browser, _answering(_answer(parts)), "q=valve&corpus=pumps") as address:
         browser.click(".taking button")
         browser.until("document.querySelector('#status-answer').textContent.includes('copied')")
         copied = browser.run(COPIED)
-    image = f"![The valve]({place}/v1/corpora/pumps/figures/{FIGURE_ID}?version={LIVE})"
+    image = f"![The valve]({address}/v1/corpora/pumps/figures/{FIGURE_ID}?version={LIVE})"
     assert copied.split("\n\n") == [
         *("# valve", "## Fitting \\*it\\*", "Turn \\<b\\>the\\</b\\> valve.[^1] Then wait.", "- Close it.[^1]"),
         *("```\na*b\n```", "[^1]", f"| Key | Does |\n| --- | --- |\n| 1 | a \\| {image} |", "[^1]", image, "[^1]"),
-        f"[pumps, version {LIVE}]({place}/?q=valve&corpus=pumps&version={LIVE})",
-        f"[^1]: [Pump \\<7\\>, page iv (PDF page 3), Service]({place}/{ORIGINAL}#page=3)",
+        f"[pumps, version {LIVE}]({address}/?q=valve&corpus=pumps&version={LIVE})",
+        f"[^1]: [Pump \\<7\\>, page iv (PDF page 3), Service]({address}/{ORIGINAL}#page=3)",
     ]
 
 
@@ -801,20 +801,20 @@ def test_a_version_is_compared_with_another(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "page"), [("IV", 3), ("4", 4), ("9", None), ("x", None)], ids=["printed", "of the PDF", "beyond", "unknown"]
+    ("typed", "page"), [("IV", 3), ("4", 4), ("9", None), ("x", None)], ids=["printed", "of the PDF", "beyond", "unknown"]
 )
-def test_the_viewer_jumps_to_a_page_by_its_number(given: str, page: int | None, browser: Browser) -> None:
+def test_the_viewer_jumps_to_a_page_by_its_number(typed: str, page: int | None, browser: Browser) -> None:
     corpus = FakeCorpus("pumps", labels=["iv", None])
     with opened(browser, corpus):
         browser.click(".source")
         browser.until("document.querySelector('#page-number').textContent.endsWith('of 4')")
         browser.click("#next")
-        browser.run(f"document.querySelector('#go-to-page').value = '{given}'")
+        browser.run(f"document.querySelector('#go-to-page').value = '{typed}'")
         browser.run("document.querySelector('#go-to').requestSubmit()")
         browser.settled()
-        shown = browser.run("document.querySelector('#viewer-pdf').hash")
+        fragment = browser.run("document.querySelector('#viewer-pdf').hash")
         assert browser.run("document.querySelector('#go-to-page').validity.valid") == (page is not None)
-    assert shown == f"#page={page or 4}"
+    assert fragment == f"#page={page or 4}"
 
 
 def test_the_page_says_what_is_going_on(browser: Browser) -> None:
@@ -834,7 +834,7 @@ def test_the_page_says_what_is_going_on(browser: Browser) -> None:
 
 def test_the_reference_draws_every_operation_and_fetches_nothing_from_other_hosts(browser: Browser) -> None:
     corpus = FakeCorpus("pumps")
-    with opened(browser, corpus, path="/api") as place:
+    with opened(browser, corpus, path="/api") as address:
         browser.until("document.querySelector('[id=\"operation/search\"]')")
         browser.settled()
         drawn = browser.run("[...document.querySelectorAll('[data-section-id^=\"operation/\"]')].map(({ id }) => id)")
@@ -844,8 +844,8 @@ def test_the_reference_draws_every_operation_and_fetches_nothing_from_other_host
     assert sorted(drawn) == sorted(
         f"operation/{operation['operationId']}" for methods in spec["paths"].values() for operation in methods.values()
     )
-    assert [each for each in loaded if not each.startswith(place)] == []
-    assert [each for each in browser.complaints if "logo-mini.svg" not in each] == [], (
+    assert [entry for entry in loaded if not entry.startswith(address)] == []
+    assert [entry for entry in browser.complaints if "logo-mini.svg" not in entry] == [], (
         "Redoc's logo is blocked by the policy"
     )
     browser.complaints.clear()
@@ -893,9 +893,9 @@ def test_tab_reaches_every_control_in_the_order_of_the_page(browser: Browser) ->
     with opened(browser, corpus):
         browser.settled()
         browser.run("document.activeElement.blur()")
-        for place in range(browser.run(CONTROLS)):
+        for position in range(browser.run(CONTROLS)):
             browser.press("Tab")
-            assert browser.run("document.activeElement.dataset.place") == str(place)
+            assert browser.run("document.activeElement.dataset.place") == str(position)
 
 
 def test_a_reader_signs_in_and_out(browser: Browser) -> None:

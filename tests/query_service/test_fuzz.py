@@ -80,7 +80,7 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
     app = create_app({"manuals": corpus})
     schema = schemathesis.openapi.from_asgi("/openapi.json", app, config=CONFIG, headers=HEADERS)
     hit = next(hit for hit in corpus.search(Query("steel winch", k=50)).hits if hit.figure_refs)
-    known = {
+    known_values = {
         "corpus": "manuals",
         "doc_id": hit.doc_id,
         "figure_id": hit.figure_refs[0],
@@ -91,8 +91,8 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
     def map_path_parameters(_context: Any, path_parameters: Any) -> Any:
         # Digests by chance name nothing: of those that are well-formed, most become real ones.
         for name, value in (path_parameters or {}).items():
-            if name in known and WELL_FORMED[name].fullmatch(str(value)) and str(value)[-1] not in "0a":
-                path_parameters[name] = known[name]
+            if name in known_values and WELL_FORMED[name].fullmatch(str(value)) and str(value)[-1] not in "0a":
+                path_parameters[name] = known_values[name]
         return path_parameters
 
     @schema.hook
@@ -107,7 +107,7 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
         # A preset that isn't there and steps over vectors that this version lacks are refused, and rightly; what is wrong about
         # a body must stay in it.
         if isinstance(body, dict) and mode is GenerationMode.POSITIVE and isinstance(body.get("searches"), list):
-            body["searches"] = [map_body(_context, each) for each in body["searches"]]
+            body["searches"] = [map_body(_context, search) for search in body["searches"]]
         elif isinstance(body, dict) and mode is GenerationMode.POSITIVE:
             if isinstance(body.get("preset"), str):
                 body["preset"] = ALWAYS[0]
@@ -122,8 +122,8 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
             if isinstance(body.get("answer"), str):
                 body["answer"] = "extractive"
             if isinstance(body.get("settings"), dict):
-                named = ("model", "prompt", "retrieval")
-                body["settings"] = {name: value for name, value in body["settings"].items() if name not in named}
+                name_settings = ("model", "prompt", "retrieval")
+                body["settings"] = {name: value for name, value in body["settings"].items() if name not in name_settings}
             if isinstance(body.get("steps"), dict):
                 body["steps"] = {name: step for name, step in body["steps"].items() if name == "select"}
             if body.get("highlight"):  # the nearest sentences of many hits are refused for their price

@@ -19,15 +19,15 @@ async def _waits(limits: RateLimits, name: str, count: int, per_minute: int = 2)
 @pytest.mark.live
 def test_redis_counts_for_all_processes(tmp_path: Path) -> None:
     async def ask(url: str) -> None:
-        one, other = RateLimits(url), RateLimits(url)
-        assert [*await _waits(one, "équipe 泵", 1), *await _waits(other, "équipe 泵", 1)] == [0, 0]
-        for limits in (one, other):
+        first_limits, second_limits = RateLimits(url), RateLimits(url)
+        assert [*await _waits(first_limits, "équipe 泵", 1), *await _waits(second_limits, "équipe 泵", 1)] == [0, 0]
+        for limits in (first_limits, second_limits):
             (wait,) = await _waits(limits, "équipe 泵", 1)
             assert 0 < wait <= 60
-        assert await _waits(other, "another", 2) == [0, 0]
-        assert await _waits(one, "fast", 200, 60_000) == [0] * 200
-        await one.close()
-        await other.close()
+        assert await _waits(second_limits, "another", 2) == [0, 0]
+        assert await _waits(first_limits, "fast", 200, 60_000) == [0] * 200
+        await first_limits.close()
+        await second_limits.close()
 
     with redis_server.running(tmp_path) as url:
         asyncio.run(ask(url))

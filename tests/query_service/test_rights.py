@@ -65,46 +65,46 @@ def of(library: Library, word: str) -> Content:
 def leaks(response: Any, sent: Sent, hidden: list[Content], visible: list[Content]) -> list[str]:
     """Return what of hidden documents a response has: words, ids, figures and files, but for what the request says itself."""
     shown_figures = {figure for content in visible for figure in content.figures}
-    told = sent.text
+    request_text = sent.text
     text = f"{response.text} {response.headers}".lower()
     marks = [
         mark
         for content in hidden
         for mark in (content.word, content.doc_id, *content.rows, *(content.figures - shown_figures))
-        if mark.lower() not in told
+        if mark.lower() not in request_text
     ]
-    found = [mark for mark in marks if mark.lower() in text]
+    leaked_marks = [mark for mark in marks if mark.lower() in text]
     files = [content.source for content in hidden if content.pdf[-200:] in response.content]
     encoded = [content.source for content in hidden if base64.b64encode(content.pdf[:300]).decode() in response.text]
-    return [*found, *files, *encoded]
+    return [*leaked_marks, *files, *encoded]
 
 
-@pytest.mark.parametrize(("method", "path", "query"), [each for each in OPERATIONS if "{corpus}" in each[1]])
+@pytest.mark.parametrize(("method", "path", "query"), [operation for operation in OPERATIONS if "{corpus}" in operation[1]])
 def test_every_route_answers_alike_for_what_is_hidden_and_what_is_not_there(
     library: Library, client: TestClient, method: str, path: str, query: list[str]
 ) -> None:
     hidden = of(library, "wolfspanner")
-    there = {"doc_id": hidden.doc_id, "figure_id": min(hidden.figures), "evidence_id": hidden.rows[0], "page": 1}
+    hidden_ids = {"doc_id": hidden.doc_id, "figure_id": min(hidden.figures), "evidence_id": hidden.rows[0], "page": 1}
     absent = {"doc_id": ABSENT_DIGEST, "figure_id": ABSENT_DIGEST, "evidence_id": ABSENT_ROW, "page": 1}
     if path.endswith("/tables/{evidence_id}") or not any(f"{{{name}}}" in path for name in absent):
         pytest.skip("it names nothing that is hidden, or a table, which this one has none of")
     replies = {}
-    for name, ids in (("hidden", there), ("absent", absent)):
+    for name, ids in (("hidden", hidden_ids), ("absent", absent)):
         sent = Sent(method, path.format(corpus="library", **ids))
         replies[name] = sent.by(client, library.keys["service"])
         assert sent.by(client, library.keys["admin"]).status_code == (200 if name == "hidden" else 404)
     assert replies["hidden"].status_code == replies["absent"].status_code == 404
     ids_swapped = replies["hidden"].text
     for name in ("doc_id", "figure_id", "evidence_id"):
-        ids_swapped = ids_swapped.replace(str(there[name]), str(absent[name]))
+        ids_swapped = ids_swapped.replace(str(hidden_ids[name]), str(absent[name]))
     assert ids_swapped == replies["absent"].text
 
 
 @pytest.mark.parametrize("caller", ["service", "guest"])
 def test_nothing_tells_of_hidden_documents(library: Library, client: TestClient, caller: str) -> None:
-    seen = {"quodvalve", "zimbarrel"} if caller == "service" else {"quodvalve"}
-    visible = [content for content in library.contents.values() if content.word in seen]
-    hidden = [content for content in library.contents.values() if content.word not in seen]
+    visible_words = {"quodvalve", "zimbarrel"} if caller == "service" else {"quodvalve"}
+    visible = [content for content in library.contents.values() if content.word in visible_words]
+    hidden = [content for content in library.contents.values() if content.word not in visible_words]
     asker = Asker(library, seed=7)
     statuses = set()
     for _, sent in zip(range(TRIES * (len(OPERATIONS) + 2)), asker.requests(), strict=False):
@@ -119,9 +119,9 @@ def test_an_administrator_sees_all(library: Library, client: TestClient) -> None
     listed = Sent("GET", "/v1/corpora/library/documents").by(client, library.keys["admin"]).json()
     assert {item["title"].partition(" ")[0].lower() for item in listed["items"]} == set(WORDS)
     assert Sent("GET", "/v1/corpora").by(client, library.keys["admin"]).json()[0]["documents"] == len(WORDS)
-    shown = Sent("GET", "/v1/corpora").by(client, library.keys["service"]).json()[0]
-    assert (shown["documents"], shown["pages"], shown["languages"]) == (2, 4, {"en": 2})
-    assert sorted(shown["sources"]) == ["quodvalve.pdf", "zimbarrel.pdf"]
+    summary = Sent("GET", "/v1/corpora").by(client, library.keys["service"]).json()[0]
+    assert (summary["documents"], summary["pages"], summary["languages"]) == (2, 4, {"en": 2})
+    assert sorted(summary["sources"]) == ["quodvalve.pdf", "zimbarrel.pdf"]
 
 
 def test_a_figure_of_two_documents_is_shown_to_who_sees_one(library: Library, client: TestClient) -> None:
@@ -145,25 +145,25 @@ def test_caches_ask_again_and_cursors_are_the_readers_own(library: Library, clie
 
 
 def test_a_word_that_only_a_hidden_document_has_corrects_no_question(library: Library, client: TestClient) -> None:
-    asked = Sent("POST", "/v1/corpora/library/answer", (), {"question": "How many screws has the wolfspaner?"})
-    assert "wolfspanner" in asked.by(client, library.keys["admin"]).json()["note"]
-    assert not asked.by(client, library.keys["service"]).json()["note"]
+    request = Sent("POST", "/v1/corpora/library/answer", (), {"question": "How many screws has the wolfspaner?"})
+    assert "wolfspanner" in request.by(client, library.keys["admin"]).json()["note"]
+    assert not request.by(client, library.keys["service"]).json()["note"]
 
 
 def test_a_right_that_is_withdrawn_holds_at_once_and_in_every_version(library: Library, client: TestClient) -> None:
     content = of(library, "zimbarrel")
-    kept = {doc_id: frozenset({EVERYONE}) for doc_id in library.contents}
-    asked = Sent("POST", "/v1/corpora/library/search", (), {"query": "zimbarrel", "k": 100})
-    found = {hit["doc_id"] for hit in asked.by(client, library.keys["service"]).json()["hits"]}
-    assert content.doc_id in found
+    open_rights = {doc_id: frozenset({EVERYONE}) for doc_id in library.contents}
+    search = Sent("POST", "/v1/corpora/library/search", (), {"query": "zimbarrel", "k": 100})
+    doc_ids = {hit["doc_id"] for hit in search.by(client, library.keys["service"]).json()["hits"]}
+    assert content.doc_id in doc_ids
     try:
-        library.apply(kept | {content.doc_id: frozenset({"user:other"})})
+        library.apply(open_rights | {content.doc_id: frozenset({"user:other"})})
         for version in (None, library.versions[0]):
-            sent = Sent("POST", asked.path, (), {**asked.body, "version": version})
+            sent = Sent("POST", search.path, (), {**search.body, "version": version})
             hits = sent.by(client, library.keys["service"]).json()["hits"]
             assert {hit["doc_id"] for hit in hits} == library.contents.keys() - {content.doc_id}
     finally:
-        by_word = {each.word: each.doc_id for each in library.contents.values()}
+        by_word = {entry.word: entry.doc_id for entry in library.contents.values()}
         library.apply(
             {
                 by_word["quodvalve"]: frozenset({EVERYONE}),
@@ -262,13 +262,13 @@ class History:
         contents = self._library.contents.values()
         if principals is None:
             return [*contents]
-        return [each for each in contents if not rights[each.doc_id].isdisjoint(principals | {EVERYONE})]
+        return [content for content in contents if not rights[content.doc_id].isdisjoint(principals | {EVERYONE})]
 
     def _check(
         self, client: TestClient, sent: Sent, name: str, rights: Mapping[str, Principals], principals: Principals | None
     ) -> None:
         visible = self._seen(rights, principals)
-        hidden = [each for each in self._library.contents.values() if each not in visible]
+        hidden = [content for content in self._library.contents.values() if content not in visible]
         response = sent.by(client, self._library.keys[name])
         assert not leaks(response, sent, hidden, visible), (sent, name)
         assert response.status_code not in (500, 503), (sent, response.text)
@@ -279,16 +279,16 @@ class History:
         self, client: TestClient, name: str, rights: Mapping[str, Principals], principals: Principals | None
     ) -> None:
         """Hits are those of the visible documents alone: in the same order by vectors, the same ones by words."""
-        doc_ids = [each.doc_id for each in self._seen(rights, principals)]
+        doc_ids = [content.doc_id for content in self._seen(rights, principals)]
         for preset in ("dense", "bm25"):
             body = {"query": "How many screws has the manual?", "k": 100, "preset": preset}
             mine, all_of = (
                 Sent("POST", "/v1/corpora/library/search", (), body | {"filters": {"documents": documents}})
                 for documents in ([], doc_ids or [ABSENT_DIGEST])
             )
-            found = [hit["evidence_id"] for hit in mine.by(client, self._library.keys[name]).json()["hits"]]
+            hit_ids = [hit["evidence_id"] for hit in mine.by(client, self._library.keys[name]).json()["hits"]]
             expected = [hit["evidence_id"] for hit in all_of.by(client, self._library.keys["admin"]).json()["hits"]]
-            assert found == expected if preset == "dense" else set(found) == set(expected), (name, preset)
+            assert hit_ids == expected if preset == "dense" else set(hit_ids) == set(expected), (name, preset)
 
 
 @pytest.mark.slow
@@ -299,23 +299,23 @@ def test_no_byte_of_a_hidden_document_is_in_any_response(tmp_path: Path, seed: i
 
 @pytest.mark.live
 def test_no_byte_of_a_hidden_document_is_in_any_response_with_weaviate(tmp_path: Path, weaviate: WeaviateServer) -> None:
-    where = f"{{engine: weaviate, url: {weaviate.url}, grpc_port: {weaviate.grpc_port}}}"
-    assert History(tmp_path, 99, f"index: {where}\nretention: {{versions: 2}}\n").run(1_000, rounds=5) >= 990
+    index_options = f"{{engine: weaviate, url: {weaviate.url}, grpc_port: {weaviate.grpc_port}}}"
+    assert History(tmp_path, 99, f"index: {index_options}\nretention: {{versions: 2}}\n").run(1_000, rounds=5) >= 990
 
 
 def test_hits_are_those_of_a_corpus_of_the_visible_documents(library: Library, client: TestClient, tmp_path: Path) -> None:
-    seen = ("quodvalve", "zimbarrel")
+    visible_words = ("quodvalve", "zimbarrel")
     alone = Library(tmp_path)
-    alone.publish({word: WORDS[word] for word in seen})
+    alone.publish({word: WORDS[word] for word in visible_words})
     alone.apply({doc_id: frozenset({EVERYONE}) for doc_id in alone.contents})
-    with TestClient(alone.service({"service": SERVICE}), base_url="http://localhost") as other:
+    with TestClient(alone.service({"service": SERVICE}), base_url="http://localhost") as second_client:
         for preset in ("dense", "bm25"):
-            asked = Sent(
+            search = Sent(
                 "POST", "/v1/corpora/library/search", (), {"query": "How many screws?", "k": 100, "preset": preset}
             )
             hits, expected = (
-                [hit["evidence_id"] for hit in asked.by(*where).json()["hits"]]
-                for where in ((client, library.keys["service"]), (other, alone.keys["service"]))
+                [hit["evidence_id"] for hit in search.by(*caller).json()["hits"]]
+                for caller in ((client, library.keys["service"]), (second_client, alone.keys["service"]))
             )
             assert hits == expected if preset == "dense" else set(hits) == set(expected)
             assert expected

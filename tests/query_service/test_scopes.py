@@ -54,11 +54,11 @@ def fakes() -> dict[str, PublishedCorpus]:
 
 
 def request(client: TestClient, method: str, path: str, corpus: str, query: list[str]) -> Any:
-    asked = {name: PARAMETERS[name] for name in query if name in PARAMETERS}
+    parameters = {name: PARAMETERS[name] for name in query if name in PARAMETERS}
     return client.request(
         method,
         path.format(**{**PARAMETERS, "corpus": corpus}),
-        params=asked,
+        params=parameters,
         json=BODIES[path.rpartition("/")[2]] if method == "POST" else None,
         headers={"x-api-key": KEY, "x-request-id": "same"},
     )
@@ -79,23 +79,23 @@ def test_every_route_hides_the_corpora_of_others(
 def test_the_key_of_a_corpus_opens_it(tmp_path: Path, fakes: dict[str, PublishedCorpus]) -> None:
     client = TestClient(create_app(fakes, access=keys(tmp_path, "a")), base_url="http://localhost")
     assert request(client, "POST", "/v1/corpora/{corpus}/search", "a", []).status_code == 200
-    assert [each["name"] for each in client.get("/v1/corpora", headers={"x-api-key": KEY}).json()] == ["a"]
+    assert [corpus["name"] for corpus in client.get("/v1/corpora", headers={"x-api-key": KEY}).json()] == ["a"]
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/readyz", "/healthz", "/openapi.json", "/static/app.js", "/v1/presets"])
 def test_pages_are_the_same_whoever_else_is_served(tmp_path: Path, fakes: dict[str, PublishedCorpus], path: str) -> None:
     fakes["ab"] = FakeCorpus("ab", live=False)
     for headers in ({}, {"x-api-key": KEY}):
-        shown = [
+        responses = [
             TestClient(create_app(served, access=keys(tmp_path, "a")), base_url="http://localhost").get(
                 path, headers=headers
             )
             for served in (fakes, {"a": fakes["a"]})
         ]
         if path == "/readyz":
-            assert '"ab"' not in shown[0].text
+            assert '"ab"' not in responses[0].text
         else:
-            assert shown[0].content == shown[1].content
+            assert responses[0].content == responses[1].content
 
 
 def test_every_tool_hides_the_corpora_of_others(tmp_path: Path, fakes: dict[str, PublishedCorpus]) -> None:
@@ -108,9 +108,9 @@ def test_every_tool_hides_the_corpora_of_others(tmp_path: Path, fakes: dict[str,
             needed = {name: arguments[name] for name in tool.input_schema["required"] if name != "corpus"}
             for name in ("ab", "zz", "A", "a/.."):
                 result = await client.call_tool(tool.name, {"corpus": name, **needed})
-                said = json.dumps(result.model_dump(mode="json")["content"])
+                reply_text = json.dumps(result.model_dump(mode="json")["content"])
                 assert result.is_error
-                assert "404 not_found" in said, (tool.name, name, said)
+                assert "404 not_found" in reply_text, (tool.name, name, reply_text)
         listed = await client.call_tool("list_corpora", {})
         assert '"ab"' not in json.dumps(listed.model_dump(mode="json"))
 

@@ -17,10 +17,10 @@ POST = b"POST /v1/corpora/pumps/search HTTP/1.1\r\nhost: localhost\r\ncontent-le
 
 def test_a_taken_port_is_one_line() -> None:
     with (
-        socket.create_server(("127.0.0.1", 0)) as taken,
+        socket.create_server(("127.0.0.1", 0)) as bound_socket,
         pytest.raises(UserError, match="something else listens there") as raised,
     ):
-        listen("127.0.0.1", taken.getsockname()[1])
+        listen("127.0.0.1", bound_socket.getsockname()[1])
     assert "\n" not in raised.value.message
 
 

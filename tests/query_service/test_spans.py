@@ -45,18 +45,18 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedCorpus
 
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
-    kept, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(kept))
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
     for module in (telemetry, trace):
         monkeypatch.setattr(module, "_tracer", provider.get_tracer("test"))
-    return kept
+    return exporter
 
 
-def pairs(kept: InMemorySpanExporter) -> set[tuple[str, str]]:
+def pairs(exporter: InMemorySpanExporter) -> set[tuple[str, str]]:
     """Return the name of each span and that of its parent, "" for the request's."""
-    found: tuple[ReadableSpan, ...] = kept.get_finished_spans()
-    names = {span.context.span_id: span.name for span in found}
-    return {(span.name, names[span.parent.span_id] if span.parent else "") for span in found}
+    spans: tuple[ReadableSpan, ...] = exporter.get_finished_spans()
+    names = {span.context.span_id: span.name for span in spans}
+    return {(span.name, names[span.parent.span_id] if span.parent else "") for span in spans}
 
 
 def test_each_step_of_a_search_is_a_span_below_the_request(corpus: PublishedCorpus, kept: InMemorySpanExporter) -> None:
@@ -93,9 +93,9 @@ def test_each_step_of_a_search_is_a_span_below_the_request(corpus: PublishedCorp
 def test_each_step_of_an_answer_is_a_span_below_the_request(corpus: PublishedCorpus, kept: InMemorySpanExporter) -> None:
     body = {"question": QUESTION, "stream": True}
     client_of(create_app({"manuals": corpus})).post("/v1/corpora/manuals/answer", json=body).raise_for_status()
-    found, request = pairs(kept), "POST /v1/corpora/{corpus}/answer"
-    assert ("confidence", request) in found
-    assert {parent for name, parent in found if name.startswith("retrieve: ")} == {request}
+    span_pairs, request = pairs(kept), "POST /v1/corpora/{corpus}/answer"
+    assert ("confidence", request) in span_pairs
+    assert {parent for name, parent in span_pairs if name.startswith("retrieve: ")} == {request}
     assert "secret" not in "".join(span.to_json() for span in kept.get_finished_spans())
 
 
@@ -115,11 +115,11 @@ def test_the_steps_account_for_the_time(
         kept.clear()
         began = time.time_ns()
         ask(corpus)
-        whole, end, accounted = time.time_ns() - began, 0, 0
+        elapsed, end, accounted = time.time_ns() - began, 0, 0
         for start, stop in sorted((span.start_time or 0, span.end_time or 0) for span in kept.get_finished_spans()):
             accounted += max(0, stop - max(start, end))
             end = max(end, stop)
-        return accounted / whole
+        return accounted / elapsed
 
     # A quarter of a millisecond is in no step: 0.945 of the shortest search, which takes 5 ms, are accounted for, and 0.99 of
     # an answer. Other processes interrupt also what runs between two steps (0.82 at best of twenty on a busy machine), so one
@@ -132,8 +132,8 @@ def test_each_step_is_a_metric_by_its_name(corpus: PublishedCorpus) -> None:
     steps = {"rewrite": {"model": "llm"}, "retrieve": [{"by": "bm25"}, {"by": "dense", "space": "text"}]}
     client.post("/v1/corpora/manuals/search", json={"query": QUESTION, "steps": steps}).raise_for_status()
     client.post("/v1/corpora/manuals/search", json={"query": QUESTION, "preset": "bm25"}).raise_for_status()
-    found = client.get("/metrics").text
-    counts = dict(re.findall(r'^inset_step_seconds_count{step="(.+)"} (\S+)$', found, re.MULTILINE))
+    metrics = client.get("/metrics").text
+    counts = dict(re.findall(r'^inset_step_seconds_count{step="(.+)"} (\S+)$', metrics, re.MULTILINE))
     assert counts["retrieve: bm25"] == "2.0"
     assert {counts[name] for name in ("retrieve: dense text", "embed: text", f"call: {MODEL}", "rewrite")} == {"1.0"}
-    assert "secret" not in found
+    assert "secret" not in metrics

@@ -41,11 +41,11 @@ def client(corpus: FakeCorpus) -> TestClient:
 
 def events_in(body: str) -> list[tuple[str, Any]]:
     """Return the events of a body, in order."""
-    found = []
+    events = []
     for block in body.strip().split("\n\n"):
         name, data = block.split("\n")
-        found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
-    return found
+        events.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return events
 
 
 @pytest.mark.parametrize(
@@ -102,23 +102,23 @@ def test_what_a_request_says_reaches_the_corpus() -> None:
     corpus = writing(lambda _: iter(EVENTS))
     body = {"question": " ? ", "answer": "written", "settings": {"rounds": 2}, "preset": "hybrid", "picture": "AAAA"}
     assert client(corpus).post(f"{BASE}/answer", json=body).status_code == 200
-    wanted = AnswerQuery("?", answer="written", settings={"rounds": 2}, preset="hybrid", picture=b"\0\0\0")
-    assert corpus.answer_queries == [wanted]
+    expected = AnswerQuery("?", answer="written", settings={"rounds": 2}, preset="hybrid", picture=b"\0\0\0")
+    assert corpus.answer_queries == [expected]
 
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_client_that_leaves_ends_the_answer(stream: bool, first: bool) -> None:
     """However far the answer is: before its first event, or after it."""
-    begun, ended = threading.Event(), threading.Event()
+    started, finished = threading.Event(), threading.Event()
 
     def write(stopped: Callable[[], bool]) -> Iterator[AnswerEvent]:
         if first:
             yield EVENTS[0]
-        begun.set()
+        started.set()
         while not stopped():
             threading.Event().wait(0.005)
-        ended.set()
+        finished.set()
 
     body = json.dumps({"question": "?", "stream": stream}).encode()
     head = f"POST {BASE}/answer HTTP/1.1\r\nhost: localhost\r\n"
@@ -130,9 +130,9 @@ def test_a_client_that_leaves_ends_the_answer(stream: bool, first: bool) -> None
             serving = asyncio.ensure_future(server.serve(sockets=[bound]))
             _, writer = await asyncio.open_connection("127.0.0.1", bound.getsockname()[1])
             writer.write(head.encode() + body)
-            assert await asyncio.to_thread(begun.wait, 10)
+            assert await asyncio.to_thread(started.wait, 10)
             writer.close()
-            assert await asyncio.to_thread(ended.wait, 10)
+            assert await asyncio.to_thread(finished.wait, 10)
             server.should_exit = True
             await serving
 

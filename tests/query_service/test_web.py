@@ -48,13 +48,13 @@ class _Page(HTMLParser):
         self.of_its_own: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         self.ids += [value for name, value in attrs if name == "id" and value]
-        self.named |= {given[name] or "" for name in ("for", "list", "aria-labelledby") if name in given}
+        self.named |= {attributes[name] or "" for name in ("for", "list", "aria-labelledby") if name in attributes}
         if (
             tag == "style"
-            or (tag == "script" and "src" not in given)
-            or any(name == "style" or name.startswith("on") for name in given)
+            or (tag == "script" and "src" not in attributes)
+            or any(name == "style" or name.startswith("on") for name in attributes)
         ):
             self.of_its_own.append(tag)
 

@@ -84,9 +84,9 @@ def test_workers_are_counted_together_replaced_when_they_die_and_end_with_their_
         wait_for(lambda: len(_started(tmp_path)) == 2 and first not in _started(tmp_path), "another worker")
         assert second in _started(tmp_path)
         assert httpx.get(f"{address}/healthz").status_code == 200
-        found = _counted(address)
-        assert found[healthy] == 21, "what the dead worker had counted stays"
-        assert found["inset_http_requests_in_progress"] == 1
+        counts = _counted(address)
+        assert counts[healthy] == 21, "what the dead worker had counted stays"
+        assert counts["inset_http_requests_in_progress"] == 1
         workers = _started(tmp_path)
         supervisor.kill()
         wait_for(lambda: not any(psutil.pid_exists(number) for number in workers), "no worker outlives its supervisor")
@@ -104,7 +104,8 @@ def test_sigterm_ends_the_service_with_requests_open_that_never_end(tmp_path: Pa
             connection = unread.enter_context(socket.create_connection(("127.0.0.1", port)))
             connection.sendall(b"GET /static/redoc/redoc.standalone.js HTTP/1.1\r\nhost: localhost\r\n\r\n" * UNREAD)
             return all(
-                any(one.status == psutil.CONN_ESTABLISHED for one in worker.net_connections("tcp")) for worker in workers
+                any(open_connection.status == psutil.CONN_ESTABLISHED for open_connection in worker.net_connections("tcp"))
+                for worker in workers
             )
 
         wait_for(has_one_more, "both workers have a request open")

@@ -28,9 +28,9 @@ def opened(
     app = create_app({"pumps": corpus}, access=access)
     if routes:
         app.router.routes[:0] = routes.routes
-    with serving(app) as place:
-        browser.open(f"{place}{path}?{query}", width=width, dark=dark)
-        yield place
+    with serving(app) as address:
+        browser.open(f"{address}{path}?{query}", width=width, dark=dark)
+        yield address
         browser.open("about:blank")
 
 

@@ -30,6 +30,6 @@ def test_an_actor_reads_the_examples_before_each_picture(vlm_folder: Path, tmp_p
         assert all(outcome.failure is None for outcome in outcomes), outcomes
         return {outcome.row_id: outcome.value for outcome in outcomes if outcome.value is not None}
 
-    alone, shown = replies(), replies(*examples)
-    assert alone.keys() == shown.keys() == {"r0", "r1"}
-    assert all(shown[name].input_tokens > alone[name].input_tokens for name in alone)
+    alone, with_examples = replies(), replies(*examples)
+    assert alone.keys() == with_examples.keys() == {"r0", "r1"}
+    assert all(with_examples[name].input_tokens > alone[name].input_tokens for name in alone)

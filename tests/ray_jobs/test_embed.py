@@ -32,10 +32,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
-    made = open_store(str(tmp_path_factory.mktemp("store")))
+    figure_store = open_store(str(tmp_path_factory.mktemp("store")))
     for number in range(COUNT):
-        made.put(figure_file(str(number)), draw(number))
-    return made.root
+        figure_store.put(figure_file(str(number)), draw(number))
+    return figure_store.root
 
 
 @pytest.fixture
@@ -50,51 +50,51 @@ def by_name(outcomes: Sequence[Outcome[Vector]]) -> dict[str, Vector | None]:
     return {outcome.row_id: outcome.value for outcome in outcomes}
 
 
-def starving(monkeypatch: pytest.MonkeyPatch, most: int) -> list[int]:
+def starving(monkeypatch: pytest.MonkeyPatch, limit: int) -> list[int]:
     """Let the model have room for so many pictures at once; return what it is given."""
     import open_clip
     import torch
 
-    given: list[int] = []
+    batch_sizes: list[int] = []
     encode: Any = open_clip.CLIP.encode_image
 
     def encode_some(self: Any, image: Any, *, normalize: bool = False) -> Any:
-        given.append(len(image))
-        if len(image) > most:
+        batch_sizes.append(len(image))
+        if len(image) > limit:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
         return encode(self, image, normalize=normalize)
 
     monkeypatch.setattr("open_clip.CLIP.encode_image", encode_some)
-    return given
+    return batch_sizes
 
 
 def test_a_batch_without_room_is_halved_and_so_are_those_that_follow(
     actor: EmbedderActor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = by_name(actor.run(ROWS))
-    given = starving(monkeypatch, 3)
+    unhalved = by_name(actor.run(ROWS))
+    batch_sizes = starving(monkeypatch, 3)
     halved = by_name(actor.run(ROWS))
-    assert [*halved] == [*whole] == [name for name, _ in ROWS]
-    for name, vector in whole.items():
+    assert [*halved] == [*unhalved] == [name for name, _ in ROWS]
+    for name, vector in unhalved.items():
         assert halved[name] == pytest.approx(vector, abs=1e-5)
-    refused = [count for count in given if count > 3]
+    refused = [count for count in batch_sizes if count > 3]
     assert len(refused) == 3, "16 at once, then 8, then 4"
-    given.clear()
+    batch_sizes.clear()
     assert len(actor.run(ROWS)) == COUNT
-    assert [count for count in given if count > 3] == [4], "a larger batch is tried once in 16"
+    assert [count for count in batch_sizes if count > 3] == [4], "a larger batch is tried once in 16"
 
 
 def test_a_halved_batch_grows_again_where_there_is_memory(actor: EmbedderActor, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as while_short:
         starving(while_short, 1)
         actor.run(ROWS[:4])
-    given = starving(monkeypatch, COUNT)
+    batch_sizes = starving(monkeypatch, COUNT)
     for _ in range(4):
         actor.run(ROWS)
-    assert given[0] == 1
-    assert given[-1] == 1
-    assert max(given) == 4
-    assert given.index(4) > given.index(2) > 0
+    assert batch_sizes[0] == 1
+    assert batch_sizes[-1] == 1
+    assert max(batch_sizes) == 4
+    assert batch_sizes.index(4) > batch_sizes.index(2) > 0
 
 
 def test_the_next_batch_is_read_and_prepared_while_this_one_is_used() -> None:
@@ -124,15 +124,15 @@ def test_an_error_of_preparation_is_raised_in_order() -> None:
 def test_a_single_input_without_room_fails_alone(actor: EmbedderActor, monkeypatch: pytest.MonkeyPatch) -> None:
     starving(monkeypatch, 0)
     failed = actor.run(ROWS[:2])
-    assert [(made.row_id, made.value) for made in failed] == [("0", None), ("1", None)]
-    assert all(made.failure is not None and made.failure.code is FailureCode.MEMORY_LIMIT for made in failed)
+    assert [(outcome.row_id, outcome.value) for outcome in failed] == [("0", None), ("1", None)]
+    assert all(outcome.failure is not None and outcome.failure.code is FailureCode.MEMORY_LIMIT for outcome in failed)
 
 
 def test_a_stored_picture_that_can_t_be_decoded_is_damage(folder: Path, tmp_path: Path) -> None:
-    made = open_store(str(tmp_path))
-    made.put(figure_file("whole"), draw(1))
-    made.put(figure_file("broken"), draw(2)[:60])
-    actor = EmbedderActor(Embeds.PICTURES, ModelName(str(folder), "1"), 4, made.root)
+    figure_store = open_store(str(tmp_path))
+    figure_store.put(figure_file("whole"), draw(1))
+    figure_store.put(figure_file("broken"), draw(2)[:60])
+    actor = EmbedderActor(Embeds.PICTURES, ModelName(str(folder), "1"), 4, figure_store.root)
     with pytest.raises(DamagedError, match="can't be decoded") as caught:
         actor.run([(name, EmbeddingInput(picture=name)) for name in ("whole", "broken")])
     assert caught.value.name == figure_file("broken")
@@ -152,12 +152,12 @@ def test_a_pool_makes_the_vectors_of_one_process_and_does_without_a_gpu(
         return by_name([outcome for outcomes in batches for outcome in outcomes])
 
     monkeypatch.setattr("ray_jobs.embed.FEW_PICTURES", COUNT)
-    here = embedded()
+    local_vectors = embedded()
     monkeypatch.setattr("ray_jobs.embed.FEW_PICTURES", 0)
     with connected(ray):
-        there = embedded()
-    assert there.keys() == here.keys() == contents.keys()
-    assert all(np.array_equal(np.asarray(there[name]), np.asarray(here[name])) for name in here)
+        pool_vectors = embedded()
+    assert pool_vectors.keys() == local_vectors.keys() == contents.keys()
+    assert all(np.array_equal(np.asarray(pool_vectors[name]), np.asarray(local_vectors[name])) for name in local_vectors)
 
 
 def test_a_corpus_without_the_space_has_nothing_to_embed(store: str) -> None:

@@ -79,13 +79,17 @@ class Broken:
 @pytest.fixture(scope="module")
 def cpus() -> Iterator[int]:
     """A Ray with two CPUs, for all tests here."""
-    with connected(RayOptions(num_cpus=2)) as found:
-        yield found
+    with connected(RayOptions(num_cpus=2)) as cpu_count:
+        yield cpu_count
 
 
 def found(batches: Iterable[list[Outcome[Any]]]) -> dict[str, Any]:
     """Return the value or the failure of each row."""
-    return {made.row_id: made.failure.code if made.failure else made.value for outcomes in batches for made in outcomes}
+    return {
+        outcome.row_id: outcome.failure.code if outcome.failure else outcome.value
+        for outcomes in batches
+        for outcome in outcomes
+    }
 
 
 @pytest.mark.slow
@@ -109,8 +113,8 @@ def test_what_an_actor_raises_is_raised_here(cpus: int) -> None:
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_a_row_that_kills_its_actor_fails_alone_and_is_no_result(cpus: int, tmp_path: Path, size: int) -> None:
     rows = [(f"{number}", "deadly" if number == 5 else "fine") for number in range(12)]
-    made = found(run_pool(Mortal, (tmp_path,), batched(rows, size), workers=cpus))
-    assert made == {name: FailureCode.MODEL_CRASHED if row == "deadly" else row for name, row in rows}
+    results = found(run_pool(Mortal, (tmp_path,), batched(rows, size), workers=cpus))
+    assert results == {name: FailureCode.MODEL_CRASHED if row == "deadly" else row for name, row in rows}
 
 
 @pytest.mark.parametrize(("queued", "deaths", "shares"), [([], 1, True), ([0], 0, True), ([0], 1, False), ([1], 0, False)])
@@ -124,10 +128,10 @@ def test_a_batch_that_killed_an_actor_has_the_next_one_for_itself(queued: list[i
 def test_an_actor_that_is_killed_is_replaced_and_no_batch_is_lost(cpus: int, tmp_path: Path) -> None:
     rows = [(f"{number}", f"{number}") for number in range(400)]
     batches = run_pool(Mortal, (tmp_path,), batched(rows, 2), workers=min(1, cpus))
-    made = found([next(batches)])
+    results = found([next(batches)])
     (process,) = tmp_path.iterdir()
     os.kill(int(process.name), signal.SIGKILL)
-    assert made | found(batches) == dict(rows)
+    assert results | found(batches) == dict(rows)
     assert len([*tmp_path.iterdir()]) == 2
 
 
@@ -156,18 +160,18 @@ def test_one_process_runs_the_same_without_ray(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_work_is_taken_as_it_is_wanted_and_the_actors_end_with_who_wanted_it(cpus: int, tmp_path: Path) -> None:
-    taken = 0
+    row_count = 0
 
     def endless() -> Iterator[tuple[str, str]]:
-        nonlocal taken
+        nonlocal row_count
         while True:
-            taken += 1
-            yield str(taken), "fine"
+            row_count += 1
+            yield str(row_count), "fine"
 
     batches = run_pool(Mortal, (tmp_path,), batched(endless(), 5), workers=cpus)
-    for done, _ in enumerate(batches, 1):
-        assert taken <= 5 * (done + 2 * cpus)
-        if done >= 50 and len([*tmp_path.iterdir()]) == cpus:
+    for batch_count, _ in enumerate(batches, 1):
+        assert row_count <= 5 * (batch_count + 2 * cpus)
+        if batch_count >= 50 and len([*tmp_path.iterdir()]) == cpus:
             break
     processes = [psutil.Process(int(file.name)) for file in tmp_path.iterdir()]
     batches.close()
@@ -179,9 +183,9 @@ def test_work_is_taken_as_it_is_wanted_and_the_actors_end_with_who_wanted_it(cpu
 def test_a_batch_for_which_there_is_no_memory_is_halved_down_to_the_row(cpus: int) -> None:
     rows = [(f"{number}", 9 if number == 5 else 1) for number in range(16)]
     batches = [*run_pool(Small, (4,), batched(rows, 8), workers=cpus)]
-    made = found(batches)
-    assert made.pop("5") is FailureCode.MEMORY_LIMIT
-    assert made == dict.fromkeys(("0", "1", "2", "3", *map(str, range(8, 16))), 4) | {"4": 1, "6": 2, "7": 2}
+    results = found(batches)
+    assert results.pop("5") is FailureCode.MEMORY_LIMIT
+    assert results == dict.fromkeys(("0", "1", "2", "3", *map(str, range(8, 16))), 4) | {"4": 1, "6": 2, "7": 2}
     failures = [outcome.failure for outcomes in batches for outcome in outcomes if outcome.failure]
     assert [failure.message for failure in failures] == [
         "there is not enough memory for it: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -232,6 +236,10 @@ def test_only_a_failure_of_the_picture_is_a_result(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("backends.models.rapidocr_recogniser.model", lambda _named: reader)
     unfinished: dict[str, str] = {}
     figures = ("broken", "starved", "fine")
-    read = [one for batch in recognise(figures, CaptionOptions(), str(tmp_path), None, unfinished) for one in batch]
-    assert {one.id: one.failure for one in read} == {"broken": "it is broken", "fine": None}
+    read = [
+        recognised
+        for batch in recognise(figures, CaptionOptions(), str(tmp_path), None, unfinished)
+        for recognised in batch
+    ]
+    assert {recognised.id: recognised.failure for recognised in read} == {"broken": "it is broken", "fine": None}
     assert unfinished == {"starved": "it is starved"}

@@ -60,9 +60,9 @@ def test_rows_and_changed_documents_give_what_a_reader_may_see(
     assert {doc_id for doc_id in version if rights.allows(doc_id, mine)} == expected
     assert expected == set(rights.readable(mine)).intersection(version)
     for rows in (Rights.of(before), None):
-        seen = rights.seen_by(mine, rows, version)
-        by_row = {doc_id for doc_id in version if rows and not before[doc_id].isdisjoint(seen.principals)}
-        assert by_row - {*seen.changed} | {*seen.allowed} == expected
+        allowed = rights.seen_by(mine, rows, version)
+        by_row = {doc_id for doc_id in version if rows and not before[doc_id].isdisjoint(allowed.principals)}
+        assert by_row - {*allowed.changed} | {*allowed.allowed} == expected
     assert rights.changed_since(Rights.of(before)) == sorted(
         doc_id for doc_id in before.keys() | now.keys() if before.get(doc_id, frozenset()) != now.get(doc_id, frozenset())
     )

@@ -14,5 +14,7 @@ def test_the_lab_adds_its_commands() -> None:
 
 def test_a_package_that_is_not_here_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [EntryPoint(name, f"{name}.gates:x", "inset.dags") for name in ("no_such_lab", "lab")]
-    monkeypatch.setattr(base, "entry_points", lambda *, group: [one for one in entries if one.group == group])
+    monkeypatch.setattr(
+        base, "entry_points", lambda *, group: [entry_point for entry_point in entries if entry_point.group == group]
+    )
     assert [entry.name for entry in added("inset.dags")] == ["lab"]

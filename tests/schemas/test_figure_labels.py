@@ -72,5 +72,5 @@ def test_mentions_are_found_anywhere() -> None:
         "8",
         "9",
     ]
-    found = mentions("See Figure 3-2 and (fig. 4), or Table A.1; configure 5 is none.")
-    assert [(label.kind.value, label.number) for label in found] == [("figure", "3-2"), ("figure", "4"), ("table", "a-1")]
+    labels = mentions("See Figure 3-2 and (fig. 4), or Table A.1; configure 5 is none.")
+    assert [(label.kind.value, label.number) for label in labels] == [("figure", "3-2"), ("figure", "4"), ("table", "a-1")]

@@ -38,8 +38,8 @@ def test_a_gate_that_refuses_names_the_key_that_lets_it_pass(gate: Gate) -> None
     assert (refused.passed, refused.gate, refused.bound) == (False, gate.name, gate.default)
     assert refused.message.startswith("found so; ")
     assert refused.message.endswith(f"{'lower' if gate.at_least else 'raise'} gates.{gate.key}")
-    held = gate.judge(gate.default, GateOptions(), "found so", **words)
-    assert (held.passed, held.message) == (True, "found so")
+    verdict = gate.judge(gate.default, GateOptions(), "found so", **words)
+    assert (verdict.passed, verdict.message) == (True, "found so")
 
 
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.key)

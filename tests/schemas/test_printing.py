@@ -16,7 +16,7 @@ ANY = st.text(st.characters(exclude_categories=()), max_size=30)
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "printed"),
     [
         ("pump.pdf", "pump.pdf"),
         ("取説 Überblick שלום.pdf", "取説 Überblick שלום.pdf"),
@@ -26,11 +26,11 @@ ANY = st.text(st.characters(exclude_categories=()), max_size=30)
         ("\udce9\u2028\U000e0041", r"\udce9\u2028\U000e0041"),
     ],
 )
-def test_a_line_shows_what_it_holds(text: str, shown: str) -> None:
-    assert printing.line(text) == shown
-    assert printing.is_plain(text) == (text == shown)
-    assert UserError(text).message == shown
-    assert BadInputError(text, FailureCode.CRASHED).message == shown
+def test_a_line_shows_what_it_holds(text: str, printed: str) -> None:
+    assert printing.line(text) == printed
+    assert printing.is_plain(text) == (text == printed)
+    assert UserError(text).message == printed
+    assert BadInputError(text, FailureCode.CRASHED).message == printed
 
 
 @given(ANY)
@@ -59,7 +59,7 @@ def test_markdown_shows_a_name_as_it_is(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "printed"),
     [
         ("can't reach http://joe:hunter2@host:80/a", "can't reach http://…@host:80/a"),
         ("'s3://key:sec@ret@bucket/x'", "'s3://…@bucket/x'"),
@@ -68,5 +68,5 @@ def test_markdown_shows_a_name_as_it_is(name: str) -> None:
         ("why? because", "why? because"),
     ],
 )
-def test_addresses_are_shown_without_secrets(text: str, shown: str) -> None:
-    assert printing.without_secrets(text) == shown
+def test_addresses_are_shown_without_secrets(text: str, printed: str) -> None:
+    assert printing.without_secrets(text) == printed

@@ -56,19 +56,19 @@ def _tags(draw: st.DrawFn) -> tuple[str, Tag]:
 
 def _broken(tag: str, data: st.DataObject) -> str:
     """Set white space and line breaks anywhere into a tag."""
-    for place in sorted(data.draw(st.lists(st.integers(1, len(tag) - 1), max_size=5)), reverse=True):
-        tag = tag[:place] + data.draw(st.sampled_from([" ", "\n", "\t ", "\u00a0"])) + tag[place:]
+    for position in sorted(data.draw(st.lists(st.integers(1, len(tag) - 1), max_size=5)), reverse=True):
+        tag = tag[:position] + data.draw(st.sampled_from([" ", "\n", "\t ", "\u00a0"])) + tag[position:]
     return tag
 
 
-def _what_is_written_is_read_back(made: tuple[str, Tag], data: st.DataObject) -> None:
-    template, tag = made
+def _what_is_written_is_read_back(pair: tuple[str, Tag], data: st.DataObject) -> None:
+    template, tag = pair
     tags = TagTemplate(template)
-    written = tags.write(**tag)
-    assert tags.read(f"before {written} after{written}") == [tag, tag]
-    assert tags.numbers(written) == [tag["number"]]
-    assert tags.read(_broken(written, data)) == [tag]
-    assert written.isascii(), "any font can show it"
+    tag_text = tags.write(**tag)
+    assert tags.read(f"before {tag_text} after{tag_text}") == [tag, tag]
+    assert tags.numbers(tag_text) == [tag["number"]]
+    assert tags.read(_broken(tag_text, data)) == [tag]
+    assert tag_text.isascii(), "any font can show it"
 
 
 test_what_is_written_is_read_back = given(_tags(), st.data())(_what_is_written_is_read_back)
@@ -81,10 +81,10 @@ test_ten_thousand_tags_are_read_back = pytest.mark.slow(
 
 def test_what_is_in_brackets_is_no_end_of_a_tag() -> None:
     tags = TagTemplate("<image: {title}({number}.{ext})>")
-    written = tags.write("00000042", title="Pump (P-200) <image:00000001.png> 5 %")
-    assert written == "<image: Pump%20%28P-200%29%20%3Cimage%3A00000001.png%3E%205%20%25(00000042.png)>"
-    assert TagTemplate().numbers(written) == []
-    assert tags.read(written)[0]["title"] == "Pump (P-200) <image:00000001.png> 5 %"
+    tag_text = tags.write("00000042", title="Pump (P-200) <image:00000001.png> 5 %")
+    assert tag_text == "<image: Pump%20%28P-200%29%20%3Cimage%3A00000001.png%3E%205%20%25(00000042.png)>"
+    assert TagTemplate().numbers(tag_text) == []
+    assert tags.read(tag_text)[0]["title"] == "Pump (P-200) <image:00000001.png> 5 %"
 
 
 def test_a_detail_that_the_template_holds_must_be_given() -> None:
@@ -137,15 +137,15 @@ def test_text_is_cut_at_its_tags() -> None:
 
 
 def test_placeholders_are_filled_and_stripped() -> None:
-    one = "ab" * 32
-    text = f"Press {placeholder(one)} now\n{placeholder(one)}\nFigure 1"
+    digest = "ab" * 32
+    text = f"Press {placeholder(digest)} now\n{placeholder(digest)}\nFigure 1"
     assert fill(text, lambda figure_id: figure_id[:2]) == "Press ab now\nab\nFigure 1"
     assert strip(text) == "Press now\nFigure 1"
-    assert placeholders(text) == [one, one]
+    assert placeholders(text) == [digest, digest]
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "message"),
     [
         ("<image:{ext}>", "holds {number}"),
         ("image:{number}", "starts with <image:"),
@@ -161,8 +161,8 @@ def test_placeholders_are_filled_and_stripped() -> None:
         ("<image:{number}–{page}>", "printable ASCII"),
     ],
 )
-def test_a_template_whose_tags_could_not_be_read_is_refused(template: str, said: str) -> None:
-    with pytest.raises(ValueError, match=f"tag template.*{re.escape(said)}"):
+def test_a_template_whose_tags_could_not_be_read_is_refused(template: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"tag template.*{re.escape(message)}"):
         TagTemplate(template)
 
 
@@ -194,14 +194,16 @@ def test_numbering_is_a_function_of_the_set(values: set[int], random: Random) ->
     for name, value in digests:
         number = numbers[name]
         assert number == f"{value % 10 ** len(number):0{len(number)}d}"
-        shorter = [other for other in values if len(number) > 4 and (other - value) % 10 ** (len(number) - 1) == 0]
+        shorter = [
+            candidate for candidate in values if len(number) > 4 and (candidate - value) % 10 ** (len(number) - 1) == 0
+        ]
         assert len(shorter) != 1, "no wider than it needs to be"
 
 
-@pytest.mark.parametrize("begins", ["<", "<i", "<i m", "<image", "< " * 1000])
-def test_escaping_goes_through_white_space_once(begins: str) -> None:
+@pytest.mark.parametrize("prefix", ["<", "<i", "<i m", "<image", "< " * 1000])
+def test_escaping_goes_through_white_space_once(prefix: str) -> None:
     """By the square of its length this takes minutes."""
-    line = begins + " " * 200_000 + "x"
+    line = prefix + " " * 200_000 + "x"
     assert restore(escape(line)) == line
     assert is_disarmed(escape(line))
 

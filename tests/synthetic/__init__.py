@@ -45,10 +45,10 @@ def synthesize(name: str, *, seed: int, pages: int, options: Options) -> Manual:
     pick = random.Random(f"{seed} {pages} {options}")
     subject = f"{pick.choice(MACHINES)} {pick.choice('ABCX')}{pick.randrange(100, 999)}"
     author = Author(pick, options)
-    written = author.chapters(max(1, pages))
+    chapters = author.chapters(max(1, pages))
     flow = Flow(options, pick, subject, pages)
     flow.front(contents=pages >= _FRONT_PAGES)
-    flow.chapters(written)
+    flow.chapters(chapters)
     document = pymupdf.open()
     drawn = [sheet.draw(document, pick) for sheet in flow.sheets]
     document.set_metadata({"title": f"{subject} service manual"})
@@ -73,11 +73,12 @@ def _truth(
             case TrueFigure():
                 figures.append(fact)
             case TrueTable():
-                known = tables.get(fact.id)
-                tables[fact.id] = fact if known is None else _continued(known, fact)
+                earlier_part = tables.get(fact.id)
+                tables[fact.id] = fact if earlier_part is None else _continued(earlier_part, fact)
     drawn = {figure.id for figure in figures}
     blocks = [
-        block.model_copy(update={"mentions": tuple(one for one in block.mentions if one in drawn)}) for block in blocks
+        block.model_copy(update={"mentions": tuple(figure_id for figure_id in block.mentions if figure_id in drawn)})
+        for block in blocks
     ]
     tagged = {figure.id for figure in figures if figure.role in TAGGED}
     return Truth(
@@ -88,7 +89,7 @@ def _truth(
         figures=tuple(figures),
         tables=tuple(tables.values()),
         sections=tuple(sections),
-        tags=tuple(one for page in pages if not page.scanned for one in page.order if one in tagged),
+        tags=tuple(figure_id for page in pages if not page.scanned for figure_id in page.order if figure_id in tagged),
     )
 
 
@@ -111,18 +112,21 @@ def _questions(truth: Truth, asks: Iterable[Ask]) -> Iterable[Question]:
     for ask in asks:
         count += 1
         name = f"{truth.name}-{count:04}"
-        asked = Question(id=name, question=ask.question, answer=ask.answer, documents=[document])
-        figure, table = figures.get(ask.source), next((one for one in truth.tables if one.id == ask.source), None)
+        base_question = Question(id=name, question=ask.question, answer=ask.answer, documents=[document])
+        figure, table = (
+            figures.get(ask.source),
+            next((candidate for candidate in truth.tables if candidate.id == ask.source), None),
+        )
         if figure is not None:
             gold = GoldRegion(doc=document, page=figure.page, bbox=tuple(figure.bbox))
-            yield asked.model_copy(update={"pages": [GoldPage(doc=document, page=figure.page)], "figures": [gold]})
+            yield base_question.model_copy(update={"pages": [GoldPage(doc=document, page=figure.page)], "figures": [gold]})
         elif table is not None:
             if not any(row[1] in ask.question for row in table.rows):
                 continue  # its row did not fit into the last page
             pages = sorted({region.page for region in table.regions})
-            yield asked.model_copy(update={"pages": [GoldPage(doc=document, page=page) for page in pages]})
+            yield base_question.model_copy(update={"pages": [GoldPage(doc=document, page=page) for page in pages]})
         elif ask.source in texts:
-            yield asked.model_copy(update={"pages": [GoldPage(doc=document, page=texts[ask.source].page)]})
+            yield base_question.model_copy(update={"pages": [GoldPage(doc=document, page=texts[ask.source].page)]})
     for number in range(_UNANSWERED):
         question = ENGLISH.ask.format(a=ENGLISH.parts[number], code=f"Z{number}00")
         yield Question(id=f"{truth.name}-none-{number + 1}", question=question, documents=[document], answerable=False)

@@ -191,14 +191,14 @@ def _cut(page: "pymupdf.Page", box: BBox, image: Image.Image, across: int, down:
     xs = [image.width * step // across for step in range(across + 1)]
     ys = [image.height * step // down for step in range(down + 1)]
     for top, bottom in pairwise(ys):
-        for left, right in pairwise(xs):
-            where = (
-                box.x0 + box.width * left / image.width,
+        for left_x, right in pairwise(xs):
+            piece_box = (
+                box.x0 + box.width * left_x / image.width,
                 box.y0 + box.height * top / image.height,
                 box.x0 + box.width * right / image.width,
                 box.y0 + box.height * bottom / image.height,
             )
-            _place(page, BBox(*where), image.crop((left, top, right, bottom)))
+            _place(page, BBox(*piece_box), image.crop((left_x, top, right, bottom)))
     return box
 
 
@@ -220,11 +220,11 @@ def append(page: "pymupdf.Page", content: bytes, *, before: bytes = b"") -> None
     """Add to the content of a page, and put something before it."""
     document = page.parent
     xrefs = list(page.get_contents())
-    for place, stream in ((0, before), (len(xrefs) + 1, content)):
+    for position, stream in ((0, before), (len(xrefs) + 1, content)):
         xref = document.get_new_xref()
         document.update_object(xref, "<<>>")
         document.update_stream(xref, b"\n" + stream + b"\n", new=True)
-        xrefs.insert(place, xref)
+        xrefs.insert(position, xref)
     document.xref_set_key(page.xref, "Contents", f"[{' '.join(f'{xref} 0 R' for xref in xrefs)}]")
 
 
@@ -234,26 +234,26 @@ def append(page: "pymupdf.Page", content: bytes, *, before: bytes = b"") -> None
 def plot(page: "pymupdf.Page", box: BBox, pick: random.Random) -> BBox:
     """Two axes with their names and ticks, and curves."""
     pen = Pen(page)
-    left, bottom, right, top = box.x0 + 34, box.y1 - 26, box.x1 - 8, box.y0 + 14
-    pen.arrow((left, bottom), (right, bottom))
-    pen.arrow((left, bottom), (left, top - 6))
+    left_x, bottom, right, top = box.x0 + 34, box.y1 - 26, box.x1 - 8, box.y0 + 14
+    pen.arrow((left_x, bottom), (right, bottom))
+    pen.arrow((left_x, bottom), (left_x, top - 6))
     for step in range(1, 5):
-        x, y = left + step * (right - left) / 5, bottom - step * (bottom - top) / 5
+        x, y = left_x + step * (right - left_x) / 5, bottom - step * (bottom - top) / 5
         pen.lines([(x, bottom), (x, bottom + 3)])
-        pen.lines([(left, y), (left - 3, y)])
+        pen.lines([(left_x, y), (left_x - 3, y)])
         pen.text((x, bottom + 11), str(step * 20), size=7, centred=True)
-        pen.text((left - 18, y + 2.5), str(step * 5), size=7)
+        pen.text((left_x - 18, y + 2.5), str(step * 5), size=7)
     for ink in pick.sample(_INKS, pick.randint(1, 3)):
         phase, rise = pick.random() * 6, pick.random()
         curve = [
             (
-                left + (right - left - 10) * step / 40,
+                left_x + (right - left_x - 10) * step / 40,
                 bottom - (bottom - top) * (0.45 + 0.3 * math.sin(phase + step / 7) * rise + 0.2 * step / 40),
             )
             for step in range(41)
         ]
         pen.lines(curve, ink=ink, width=1.2)
-    pen.text(((left + right) / 2, box.y1 - 3), pick.choice(("Speed in rpm", "Time in s", "Load in N")), centred=True)
+    pen.text(((left_x + right) / 2, box.y1 - 3), pick.choice(("Speed in rpm", "Time in s", "Load in N")), centred=True)
     pen.text((box.x0, box.y0 + 7), pick.choice(("Torque in Nm", "Pressure in bar", "Temperature")))
     return pen.done()
 
@@ -261,12 +261,12 @@ def plot(page: "pymupdf.Page", box: BBox, pick: random.Random) -> BBox:
 def bars(page: "pymupdf.Page", box: BBox, pick: random.Random) -> BBox:
     """A bar chart: nothing but rectangles, rules and words."""
     pen = Pen(page)
-    left, bottom = box.x0 + 10, box.y1 - 14
-    pen.lines([(left, box.y0), (left, bottom), (box.x1, bottom)])
+    left_x, bottom = box.x0 + 10, box.y1 - 14
+    pen.lines([(left_x, box.y0), (left_x, bottom), (box.x1, bottom)])
     names = pick.sample(_NAMES, 5)
-    step = (box.x1 - left) / len(names)
+    step = (box.x1 - left_x) / len(names)
     for number, name in enumerate(names):
-        x = left + step * number
+        x = left_x + step * number
         height = (bottom - box.y0) * pick.uniform(0.25, 0.95)
         pen.box(BBox(x + step * 0.2, bottom - height, x + step * 0.8, bottom), fill=pick.choice(_TINTS))
         pen.text((x + step / 2, box.y1 - 4), name, size=7, centred=True)
@@ -315,19 +315,19 @@ def flowchart(page: "pymupdf.Page", box: BBox, pick: random.Random) -> BBox:
 def circuit(page: "pymupdf.Page", box: BBox, pick: random.Random) -> BBox:
     """A loop with a source, resistors and a lamp."""
     pen = Pen(page)
-    left, right, top, bottom = box.x0 + 14, box.x1 - 14, box.y0 + 14, box.y1 - 14
-    third = (right - left) / 3
-    for x, name in ((left + third / 2, "R1"), (left + 2 * third, "R2")):
+    left_x, right, top, bottom = box.x0 + 14, box.x1 - 14, box.y0 + 14, box.y1 - 14
+    third = (right - left_x) / 3
+    for x, name in ((left_x + third / 2, "R1"), (left_x + 2 * third, "R2")):
         zigzag = [(x + 5 * step, top + (0 if step in (0, 6) else 5 * (-1) ** step)) for step in range(7)]
         pen.lines(zigzag)
         pen.text((x + 15, top - 7), name, size=7, centred=True)
-    pen.lines([(left, (top + bottom) / 2 - 12), (left, top), (left + third / 2, top)])
-    pen.lines([(left + third / 2 + 30, top), (left + 2 * third, top)])
-    pen.lines([(left + 2 * third + 30, top), (right, top), (right, (top + bottom) / 2 - 12)])
-    pen.lines([(right, (top + bottom) / 2 + 12), (right, bottom), (left, bottom), (left, (top + bottom) / 2 + 12)])
-    for x in (left, right):
+    pen.lines([(left_x, (top + bottom) / 2 - 12), (left_x, top), (left_x + third / 2, top)])
+    pen.lines([(left_x + third / 2 + 30, top), (left_x + 2 * third, top)])
+    pen.lines([(left_x + 2 * third + 30, top), (right, top), (right, (top + bottom) / 2 - 12)])
+    pen.lines([(right, (top + bottom) / 2 + 12), (right, bottom), (left_x, bottom), (left_x, (top + bottom) / 2 + 12)])
+    for x in (left_x, right):
         pen.circle((x, (top + bottom) / 2), 12, fill=pick.choice(_TINTS))
-    pen.text((left, (top + bottom) / 2 + 3), "V", centred=True)
+    pen.text((left_x, (top + bottom) / 2 + 3), "V", centred=True)
     pen.text((right, (top + bottom) / 2 + 3), "M", centred=True)
     return pen.done()
 
@@ -351,9 +351,9 @@ def pair(page: "pymupdf.Page", box: BBox, pick: random.Random) -> BBox:
     """Two pictures side by side, (a) and (b)."""
     width = (box.width - 14) / 2
     pen = Pen(page)
-    for name, left in (("(a)", box.x0), ("(b)", box.x1 - width)):
-        photo(page, BBox(left, box.y0, left + width, box.y1 - 12), pick)
-        pen.text((left + width / 2, box.y1 - 2), name, centred=True)
+    for name, left_x in (("(a)", box.x0), ("(b)", box.x1 - width)):
+        photo(page, BBox(left_x, box.y0, left_x + width, box.y1 - 12), pick)
+        pen.text((left_x + width / 2, box.y1 - 2), name, centred=True)
     return BBox(*box[:3], box.y1 - 12) | pen.done()
 
 
@@ -387,8 +387,8 @@ def logo(page: "pymupdf.Page", box: BBox, pick: random.Random) -> BBox:
     """The maker's mark, the same on every page."""
     image = Image.new("RGB", (120, 36), (250, 250, 250))
     brush = ImageDraw.Draw(image)
-    for left in (4, 40, 76):
-        brush.ellipse((left, 4, left + 28, 32), fill=_colour(pick, 20, 180))
+    for left_x in (4, 40, 76):
+        brush.ellipse((left_x, 4, left_x + 28, 32), fill=_colour(pick, 20, 180))
     return _place(page, box, image)
 
 

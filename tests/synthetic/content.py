@@ -132,9 +132,9 @@ class Shares:
 
     def due(self, name: str, share: float) -> bool:
         """Return whether this occasion gets one."""
-        held = self._held.setdefault(name, self._pick.uniform(0.3, 0.7)) + share
-        self._held[name] = held - (held >= 1)
-        return held >= 1
+        accumulated = self._held.setdefault(name, self._pick.uniform(0.3, 0.7)) + share
+        self._held[name] = accumulated - (accumulated >= 1)
+        return accumulated >= 1
 
 
 @dataclass
@@ -168,8 +168,14 @@ class Author:
                 for _ in range(self.pick.randint(2, 4))
             ]
             plans.append((number, language, sections))
-        known = [(number, one) for number, _, sections in plans for section in sections for one in section if one.label]
-        return [self._chapter(number, language, sections, known) for number, language, sections in plans]
+        labelled = [
+            (number, picture)
+            for number, _, sections in plans
+            for section in sections
+            for picture in section
+            if picture.label
+        ]
+        return [self._chapter(number, language, sections, labelled) for number, language, sections in plans]
 
     def _name(self, letter: str) -> str:
         self._count += 1
@@ -218,10 +224,10 @@ class Author:
         items: list[Item] = [Heading(self._name("h"), 1, title, (title,), language)]
         elsewhere = [] if language is HEBREW else [picture for chapter, picture in known if chapter != number]
         items.append(self._paragraph((title,), language, [], elsewhere))
-        for place, pictures in enumerate(sections, 1):
-            path = (title, f"{number}.{place} {fill(pick.choice(language.sections), pick, language)}")
+        for section_number, pictures in enumerate(sections, 1):
+            path = (title, f"{number}.{section_number} {fill(pick.choice(language.sections), pick, language)}")
             items.append(Heading(self._name("h"), 2, path[1], path, language))
-            items.extend(self._section(path, f"{number}.{place}", language, pictures, elsewhere))
+            items.extend(self._section(path, f"{number}.{section_number}", language, pictures, elsewhere))
         columns = 2 if self.shares.due("columns", self.options.two_columns) else 1
         return Chapter(title, columns, language, tuple(items))
 
@@ -256,18 +262,18 @@ class Author:
         part, code, value = pick.choice(language.parts), self._code(), str(pick.randint(3, 240))
         texts.insert(pick.randint(0, len(texts)), language.fact.format(a=part, code=code, value=value))
         self.asks.append(Ask(language.ask.format(a=part, code=code), f"{value} Nm", name))
-        named = list(shown)
+        mentioned = list(shown)
         for picture in shown:
             texts.insert(0, fill(pick.choice(language.mention), pick, language, n=picture.label))
         if elsewhere and self.shares.due("far", self.options.far):
-            named.append(pick.choice(elsewhere))
-            texts.append(fill(pick.choice(language.far), pick, language, n=named[-1].label))
+            mentioned.append(pick.choice(elsewhere))
+            texts.append(fill(pick.choice(language.far), pick, language, n=mentioned[-1].label))
         if self.shares.due("lookalikes", self.options.lookalikes):
             texts.insert(1, f"<image:{pick.randrange(10**8):08d}.png>")
         tokens: list[str | Icon] = [word for text in texts for word in words(text, language)]
         if language is not HEBREW and self.shares.due("icons", self.options.icons):
             tokens.insert(pick.randint(1, len(tokens) - 1), Icon(self._name("i")))
-        return Paragraph(name, tuple(tokens), path, language, tuple((one.id, one.label) for one in named))
+        return Paragraph(name, tuple(tokens), path, language, tuple((figure.id, figure.label) for figure in mentioned))
 
     def _table(self, path: tuple[str, ...], language: Language, number: str) -> Table:
         pick = self.pick
@@ -282,8 +288,8 @@ class Author:
         label = f"{number.replace('.', self._dash)}"
         title = fill(language.torque, pick, language)
         name = self._name("t")
-        asked = pick.choice(rows[1:])
-        self.asks.append(Ask(language.ask.format(a=asked[0], code=asked[1]), f"{asked[2]} Nm", name))
+        asked_row = pick.choice(rows[1:])
+        self.asks.append(Ask(language.ask.format(a=asked_row[0], code=asked_row[1]), f"{asked_row[2]} Nm", name))
         return Table(
             name,
             style,
@@ -298,8 +304,8 @@ class Author:
     def _steps(self, path: tuple[str, ...], language: Language) -> Steps:
         pick, options = self.pick, self.options
         # In which order the cells of a row are read that runs from right to left isn't certain.
-        known = [one for one in options.steps if language is not HEBREW or one not in {"ruled", "rows"}]
-        at = self._layouts.setdefault(language is HEBREW, pick.randrange(len(known)))
+        layouts = [layout for layout in options.steps if language is not HEBREW or layout not in {"ruled", "rows"}]
+        at = self._layouts.setdefault(language is HEBREW, pick.randrange(len(layouts)))
         self._layouts[language is HEBREW] = at + 1
         name = self._name("s")
         steps: list[Step] = []
@@ -310,7 +316,7 @@ class Author:
             tokens = tuple(word for text in texts for word in words(text, language))
             art = STEP_ARTS[len(steps) % len(STEP_ARTS)]
             steps.append(Step(f"{name}.{number}", tokens, f"{part.capitalize()} {code}", art, pick.uniform(0.5, 0.75)))
-        return Steps(name, known[at % len(known)], tuple(steps), path, language)
+        return Steps(name, layouts[at % len(layouts)], tuple(steps), path, language)
 
     def _box(self, path: tuple[str, ...], language: Language) -> Box:
         pick = self.pick

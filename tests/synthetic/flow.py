@@ -134,7 +134,7 @@ class Flow:
         top = TOP_PT
         if isinstance(heading, Heading):
             top = self._head(sheet, heading)
-        wide = [one for one in self._waiting if one.wide and self._columns == 2]
+        wide = [picture for picture in self._waiting if picture.wide and self._columns == 2]
         if wide:
             self._waiting.remove(wide[0])
             full = Column(MARGIN_PT, sheet.width - 2 * MARGIN_PT, top, sheet.height - FOOT_PT)
@@ -162,7 +162,7 @@ class Flow:
 
     def _float_in(self) -> None:
         """Set one waiting float at the head of the column."""
-        waiting = [one for one in self._waiting if not (one.wide and self._columns == 2)]
+        waiting = [picture for picture in self._waiting if not (picture.wide and self._columns == 2)]
         if waiting:
             self._waiting.remove(waiting[0])
             self._set(waiting[0])
@@ -275,13 +275,13 @@ class Flow:
         face = Face(language.fonts[2], self._text - 1, language.gap)
         lines = face.wrap(words(picture.caption, language), column.width) if picture.caption else []
         spoken = len(lines) * face.leading + (CAPTION_GAP_PT if lines else 0)
-        left = column.x + (column.width - width) / 2
+        left_x = column.x + (column.width - width) / 2
         art, kind = ARTS[picture.art]
         seed = f"{picture.id} {self._logo_seed} {self.title}"
 
         def draw(page: "pymupdf.Page", y: float) -> list[Fact]:
             top = y + spoken if picture.above else y
-            box = art(page, BBox(left, top, left + width, top + height), random.Random(seed))
+            box = art(page, BBox(left_x, top, left_x + width, top + height), random.Random(seed))
             facts: list[Fact] = [
                 TrueFigure(
                     id=picture.id,
@@ -296,11 +296,11 @@ class Flow:
             ]
             if not lines:
                 return facts
-            where = y if picture.above else y + height + CAPTION_GAP_PT
+            caption_y = y if picture.above else y + height + CAPTION_GAP_PT
             path = () if picture.floating else picture.path
             wide = max(face.length(text_of([line], face.gap)) for line in lines)
             x = column.x + (column.width - wide) / 2
-            caption = written(f"{picture.id}.caption", sheet.page, "caption", lines, face, x, where, path, (), page)
+            caption = written(f"{picture.id}.caption", sheet.page, "caption", lines, face, x, caption_y, path, (), page)
             return [*caption, *facts] if picture.above else [*facts, *caption]
 
         return height + spoken, draw
@@ -344,18 +344,18 @@ class Flow:
 
     def _put_steps(self, steps: Steps) -> None:
         self._column.y += BLOCK_GAP_PT / 2
-        made = units(steps, self._text, self._column.width)
-        for at in range(len(made)):
+        step_units = units(steps, self._text, self._column.width)
+        for at in range(len(step_units)):
             width = self._column.width
-            self._room(made[at].height)
+            self._room(step_units[at].height)
             if self._column.width != width:  # a turned page is wider
-                made = units(steps, self._text, self._column.width)
-                self._room(made[at].height)
-            unit = made[at]
+                step_units = units(steps, self._text, self._column.width)
+                self._room(step_units[at].height)
+            unit = step_units[at]
             column, sheet = self._column, self._sheet_now
-            under, things = unit.set(column, sheet)
+            under, drawings = unit.set(column, sheet)
             sheet.under += under
-            column.read += things
+            column.read += drawings
             column.y += unit.height + BLOCK_GAP_PT
 
     def _put_box(self, box: Box) -> None:
@@ -371,8 +371,8 @@ class Flow:
         self._room(height + 6)
         column, sheet = self._column, self._sheet_now
         column.y += 3
-        where = BBox(column.x, column.y, column.x + column.width, column.y + height)
-        column.read.append(partial(_box, box, lines, sheet.page, where, face, inset))
+        bounds = BBox(column.x, column.y, column.x + column.width, column.y + height)
+        column.read.append(partial(_box, box, lines, sheet.page, bounds, face, inset))
         column.y += height + BLOCK_GAP_PT
 
 
@@ -394,16 +394,16 @@ def _contents(sections: Sequence[TrueSection], page: "pymupdf.Page") -> list[Fac
     """Write the table of contents: what the sections are is known once all pages are laid out."""
     facts: list[Fact] = []
     listed = [section for section in sections if section.level <= 2 and section.title != "Contents"]
-    for place, section in enumerate(listed[:44]):
+    for index, section in enumerate(listed[:44]):
         face = _face_of(section.title, 10.0)
-        y = TOP_PT + 34 + place * 15
+        y = TOP_PT + 34 + index * 15
         x = MARGIN_PT + 14 * (section.level - 1)
         right = A4[0] - MARGIN_PT
         length = right - x - face.length(section.title) - Face("helv", 10.0).length(str(section.page)) - 8
         dots = "." * max(3, int(length / Face("helv", 10.0).length(".")))
         write(page, right - Face("helv", 10.0).length(str(section.page)), y, [[str(section.page)]], Face("helv", 10.0))
         write(page, x + face.length(section.title) + 4, y, [[dots]], Face("helv", 10.0))
-        facts.extend(written(f"contents{place}", 2, "contents", [[section.title]], face, x, y, (), (), page))
+        facts.extend(written(f"contents{index}", 2, "contents", [[section.title]], face, x, y, (), (), page))
     return facts
 
 
@@ -421,31 +421,31 @@ def _table(
     """Draw a part of a table, its header on top."""
     pen = Pen(page)
     shares = (0.5, 0.3, 0.2) if len(table.rows[0]) == 3 else (0.42, 0.26, 0.16, 0.16)
-    edges = [x + width * sum(shares[:place]) for place in range(len(shares) + 1)]
+    edges = [x + width * sum(shares[:index]) for index in range(len(shares) + 1)]
     facts: list[Fact] = []
     _rule_table(pen, BBox(x, y, x + width, y + (len(rows) + 1) * ROW_PT), edges, shaded=table.style == "shaded")
     pictures: list[tuple[int, int, str]] = []
     icons: list[tuple[str, BBox, int]] = []
-    for place, row in enumerate((0, *rows)):
-        base = y + place * ROW_PT + 10.5
+    for index, row in enumerate((0, *rows)):
+        base = y + index * ROW_PT + 10.5
         for column, text in enumerate(table.rows[row]):
             if text:
                 used = bold if row == 0 and table.language.gap else face
                 used.set(pen, edges[column] + 4, base, text)
         if row in table.pictures:
             name = f"{table.id}.{row}"
-            left = edges[-2] + 6
-            icons.append((name, BBox(left, base - 9, left + 11, base + 2), row))
+            left_x = edges[-2] + 6
+            icons.append((name, BBox(left_x, base - 9, left_x + 11, base + 2), row))
             pictures.append((row, len(shares) - 1, name))
     box = pen.done()
-    for name, where, row in icons:
-        symbol(page, where, random.Random(name))
-        facts.append(icon_fact(name, number, where, TruePlace(row=(table.id, row, len(shares) - 1))))
-    kept = tuple(table.rows[row] for row in ((0, *rows) if rows[0] == 1 else rows))
+    for name, icon_box, row in icons:
+        symbol(page, icon_box, random.Random(name))
+        facts.append(icon_fact(name, number, icon_box, TruePlace(row=(table.id, row, len(shares) - 1))))
+    page_rows = tuple(table.rows[row] for row in ((0, *rows) if rows[0] == 1 else rows))
     part = TrueTable(
         id=table.id,
         regions=(TrueRegion(page=number, bbox=box),),
-        rows=kept,
+        rows=page_rows,
         caption=table.caption,
         label=table.label,
         section=table.path,
@@ -456,16 +456,16 @@ def _table(
 
 def _rule_table(pen: Pen, box: BBox, edges: Sequence[float], *, shaded: bool) -> None:
     """Draw what parts the rows and columns of a table: every second row shaded, or rules both ways."""
-    left, top, right, bottom = box
+    left_x, top, right, bottom = box
     rows = round(box.height / ROW_PT)
     if shaded:
-        for place in range(0, rows, 2):
-            pen.box(BBox(left, top + place * ROW_PT, right, top + (place + 1) * ROW_PT), ink=None, fill=PALE)
+        for row in range(0, rows, 2):
+            pen.box(BBox(left_x, top + row * ROW_PT, right, top + (row + 1) * ROW_PT), ink=None, fill=PALE)
         for height in (top, top + ROW_PT, bottom):
-            pen.lines([(left, height), (right, height)])
+            pen.lines([(left_x, height), (right, height)])
         return
-    for place in range(rows + 1):
-        pen.lines([(left, top + place * ROW_PT), (right, top + place * ROW_PT)], width=0.6)
+    for row in range(rows + 1):
+        pen.lines([(left_x, top + row * ROW_PT), (right, top + row * ROW_PT)], width=0.6)
     for edge in edges:
         pen.lines([(edge, top), (edge, bottom)], width=0.6)
 
@@ -474,7 +474,7 @@ def _box(
     box: Box,
     lines: Sequence[Sequence[str | Icon]],
     number: int,
-    where: BBox,
+    bounds: BBox,
     face: Face,
     inset: float,
     page: "pymupdf.Page",
@@ -482,11 +482,11 @@ def _box(
     """Draw a listing on its background, or a note in its frame with a symbol of warning."""
     pen = Pen(page)
     if box.kind == "listing":
-        pen.box(where, ink=None, fill=PALE)
+        pen.box(bounds, ink=None, fill=PALE)
     else:
-        pen.box(where, ink=BLACK, fill=(1.0, 0.97, 0.88), width=0.6)
-        left, top = where.x0 + 7, where.y0 + 7
-        pen.shape([(left, top + 14), (left + 8, top), (left + 16, top + 14)], fill=(1.0, 0.8, 0.1))
-        pen.text((left + 8, top + 12), "!", size=9, font="hebo", centred=True)
+        pen.box(bounds, ink=BLACK, fill=(1.0, 0.97, 0.88), width=0.6)
+        left_x, top = bounds.x0 + 7, bounds.y0 + 7
+        pen.shape([(left_x, top + 14), (left_x + 8, top), (left_x + 16, top + 14)], fill=(1.0, 0.8, 0.1))
+        pen.text((left_x + 8, top + 12), "!", size=9, font="hebo", centred=True)
     pen.done()
-    return written(box.id, number, box.kind, lines, face, where.x0 + inset, where.y0 + 5, box.path, (), page)
+    return written(box.id, number, box.kind, lines, face, bounds.x0 + inset, bounds.y0 + 5, box.path, (), page)

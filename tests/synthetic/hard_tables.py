@@ -45,10 +45,10 @@ class HardTables:
     between: str = ""
 
 
-def neighbours_f1(found: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> float:
+def neighbours_f1(read_rows: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> float:
     """Return the F1 of the pairs of cells side by side or one below the other, blanks left out, as of the ICDAR 2013 contest."""
-    one, other = _neighbours(found), _neighbours(true)
-    return 2 * sum((one & other).values()) / max(1, sum(one.values()) + sum(other.values()))
+    read_pairs, true_pairs = _neighbours(read_rows), _neighbours(true)
+    return 2 * sum((read_pairs & true_pairs).values()) / max(1, sum(read_pairs.values()) + sum(true_pairs.values()))
 
 
 def _neighbours(rows: Sequence[Sequence[str]]) -> "Counter[tuple[str, str, bool]]":
@@ -56,8 +56,8 @@ def _neighbours(rows: Sequence[Sequence[str]]) -> "Counter[tuple[str, str, bool]
     pairs: Counter[tuple[str, str, bool]] = Counter()
     for across, lines in ((True, texts), (False, list(zip(*texts, strict=True)))):
         for line in lines:
-            there = [cell for cell in line if cell]
-            pairs.update((one, other, across) for one, other in pairwise(there))
+            filled_cells = [cell for cell in line if cell]
+            pairs.update((earlier_cell, later_cell, across) for earlier_cell, later_cell in pairwise(filled_cells))
     return pairs
 
 
@@ -125,17 +125,17 @@ def _set(sheet: _Sheet, rows: Rows, top: float, *, rules: str = "", head: int = 
     if shaded in {"head", "both"}:
         sheet.shade(edges[0], top, edges[-1], top + head * STEP, 0.75)
     if shaded in {"bands", "both"}:
-        for place in range(head + 1, len(rows), 2):
-            sheet.shade(edges[0], top + place * STEP, edges[-1], top + (place + 1) * STEP, 0.92)
+        for row_number in range(head + 1, len(rows), 2):
+            sheet.shade(edges[0], top + row_number * STEP, edges[-1], top + (row_number + 1) * STEP, 0.92)
     heights = {"": [], "head": [0, head, len(rows)], "rows": range(head, len(rows) + 1), "grid": range(len(rows) + 1)}[
         rules
     ]
-    for place in heights:
-        sheet.rule(edges[0], top + place * STEP, edges[-1], top + place * STEP)
+    for row_number in heights:
+        sheet.rule(edges[0], top + row_number * STEP, edges[-1], top + row_number * STEP)
     for edge in edges if rules == "grid" else ():
         sheet.rule(edge, top, edge, bottom)
-    for place, cells in enumerate(rows):
-        _row(sheet, edges, top + place * STEP + 11, cells)
+    for row_number, cells in enumerate(rows):
+        _row(sheet, edges, top + row_number * STEP + 11, cells)
     return bottom
 
 
@@ -165,8 +165,10 @@ def _grouped(pick: random.Random, *, rules: str) -> HardTables:
         for at in range(1, len(body), 2):
             body[at][0] = ""
         spans = [CellSpan(0, 0, 2, 1), *spans, *(CellSpan(row, 0, 2, 1) for row in range(2, len(body) + 2, 2))]
-        for place in range(len(body) + 3):
-            sheet.rule(edges[0] if place % 2 == 0 else edges[1], _TOP + place * STEP, edges[-1], _TOP + place * STEP)
+        for row_number in range(len(body) + 3):
+            sheet.rule(
+                edges[0] if row_number % 2 == 0 else edges[1], _TOP + row_number * STEP, edges[-1], _TOP + row_number * STEP
+            )
         for column, edge in enumerate(edges):
             sheet.rule(edge, _TOP + STEP * (column in {2, 4}), edge, bottom)
     else:
@@ -181,8 +183,8 @@ def _grouped(pick: random.Random, *, rules: str) -> HardTables:
         heads[0][0], heads[1][0] = "", "Part"
     else:
         sheet.text(edges[0] + 4, _TOP + 11, "Part")
-    for place, cells in enumerate([heads[1], *body], 1):
-        _row(sheet, edges, _TOP + place * STEP + 11, cells)
+    for row_number, cells in enumerate([heads[1], *body], 1):
+        _row(sheet, edges, _TOP + row_number * STEP + 11, cells)
     sheet.prose(bottom + 40)
     return HardTables(document.tobytes(), (TrueCells(1, [*heads, *body], tuple(spans)),))
 
@@ -210,14 +212,16 @@ def _over_pages(pick: random.Random) -> HardTables:
         top = 90 if start else _TOP
         if not start:
             sheet.prose(100)
-        for place in range(len(part) + 3):
-            sheet.rule(edges[0] if place != 1 else edges[1], top + place * STEP, edges[-1], top + place * STEP)
+        for row_number in range(len(part) + 3):
+            sheet.rule(
+                edges[0] if row_number != 1 else edges[1], top + row_number * STEP, edges[-1], top + row_number * STEP
+            )
         for column, edge in enumerate(edges):
             sheet.rule(edge, top + STEP * (column == 2), edge, top + STEP * (len(part) + 2))
         sheet.text(0, top + 11, "Series", centre=(edges[1] + edges[3]) / 2)
         sheet.text(edges[0] + 4, top + 11, "Part")
-        for place, cells in enumerate([heads[1], *part], 1):
-            _row(sheet, edges, top + place * STEP + 11, cells)
+        for row_number, cells in enumerate([heads[1], *part], 1):
+            _row(sheet, edges, top + row_number * STEP + 11, cells)
     return HardTables(document.tobytes(), (TrueCells(1, [*heads, *body], (CellSpan(0, 0, 2, 1), CellSpan(0, 1, 1, 2))),))
 
 

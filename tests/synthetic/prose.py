@@ -162,16 +162,16 @@ LISTINGS = (
 )
 
 
-def fill(template: str, pick: random.Random, language: Language, **more: str) -> str:
+def fill(template: str, pick: random.Random, language: Language, **values: str) -> str:
     """Fill a template with parts, none twice, and with what else is given."""
-    named = dict(zip("abcd", pick.sample(language.parts, 4), strict=True))
-    return template.format(**{**named, **more})
+    part_names = dict(zip("abcd", pick.sample(language.parts, 4), strict=True))
+    return template.format(**{**part_names, **values})
 
 
 def sentences(pick: random.Random, language: Language, count: int) -> list[str]:
     """Return sentences, no two neighbours from the same template."""
     order = [pick.sample(language.sentences, len(language.sentences)) for _ in range(count // len(language.sentences) + 1)]
-    return [fill(template, pick, language) for template in [one for round_ in order for one in round_][:count]]
+    return [fill(template, pick, language) for template in [candidate for round_ in order for candidate in round_][:count]]
 
 
 def words(text: str, language: Language) -> list[str]:

@@ -123,28 +123,30 @@ class ParseScores:
 def reading_of(parsed: ParsedDocument, structured: StructuredDocument) -> Reading:
     """Return what Inset makes of a PDF."""
     captions = {figure.placement.order: figure.caption for figure in structured.figures}
-    places = {place.order: number for number, place in enumerate(parsed.placements)}
+    numbers_by_order = {placement.order: number for number, placement in enumerate(parsed.placements)}
     unused: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for number, place in enumerate(parsed.placements):
-        if place.role in TAGGED and place.figure_id is not None:
-            unused[place.page, place.figure_id].append(number)
+    for number, placement in enumerate(parsed.placements):
+        if placement.role in TAGGED and placement.figure_id is not None:
+            unused[placement.page, placement.figure_id].append(number)
     blocks: list[SeenBlock] = []
     for block in structured.blocks:
         if block.kind is BlockKind.MARGIN and block.furniture is not Furniture.CONTENTS:
             continue
         tags: tuple[int, ...]
         if block.kind is BlockKind.FIGURE and block.placement is not None:
-            text, tags = _TAG, (places[block.placement],)
+            text, tags = _TAG, (numbers_by_order[block.placement],)
             unused[block.page, parsed.placements[tags[0]].figure_id or ""].remove(tags[0])
         else:
             text = fill(block.text, lambda _: _TAG)
-            held = [unused[block.page, name] for name in placeholders(block.text)]
-            tags = tuple(numbers.pop(0) for numbers in held if numbers)
+            unused_numbers = [unused[block.page, name] for name in placeholders(block.text)]
+            tags = tuple(numbers.pop(0) for numbers in unused_numbers if numbers)
         blocks.append(SeenBlock(block.page, text, tags, block.section_path, block.mentions))
     return Reading(
         figures=tuple(
-            SeenFigure(place.page, place.bbox, place.role, place.figure_id or "", captions.get(place.order, ""))
-            for place in parsed.placements
+            SeenFigure(
+                placement.page, placement.bbox, placement.role, placement.figure_id or "", captions.get(placement.order, "")
+            )
+            for placement in parsed.placements
         ),
         blocks=tuple(blocks),
         tables=tuple(
@@ -178,9 +180,9 @@ class _Stream:
         for block in blocks:
             start = len(letters)
             pieces = block.text.split(_TAG)
-            for place, piece in enumerate(pieces):
-                if 0 < place <= len(block.tags):
-                    tags[block.tags[place - 1]] = len(letters)
+            for index, piece in enumerate(pieces):
+                if 0 < index <= len(block.tags):
+                    tags[block.tags[index - 1]] = len(letters)
                 letters += _letters(piece)
             spans.append((start, len(letters), block))
         return cls(letters, tuple(spans), tags)
@@ -188,8 +190,8 @@ class _Stream:
     def place(self, text: str, after: int) -> int | None:
         """Return where a text stands: at the head of a block rather than in one, behind what was read rather than before."""
         heads = {start for start, _, _ in self.blocks}
-        found = [match.start() for match in re.finditer(f"(?={re.escape(text)})", self.letters)]
-        return min(found, key=lambda start: (start not in heads, start < after, start), default=None)
+        starts = [match.start() for match in re.finditer(f"(?={re.escape(text)})", self.letters)]
+        return min(starts, key=lambda start: (start not in heads, start < after, start), default=None)
 
     def holders(self, start: int, end: int) -> Iterator[SeenBlock]:
         """Yield the blocks that a part of the letters lies in."""
@@ -204,7 +206,9 @@ class _Scoring:
         self.readable = {page.page for page in truth.pages if not page.scanned}
         self.blocks = {block.id: block for block in truth.blocks if block.page in self.readable}
         self.figures = {figure.id: figure for figure in truth.figures}
-        self.tagged = [one for one in truth.figures if one.role in TAGGED and one.page in self.readable]
+        self.tagged = [
+            candidate for candidate in truth.figures if candidate.role in TAGGED and candidate.page in self.readable
+        ]
         self.seen_on: dict[int, list[int]] = defaultdict(list)
         for number, figure in enumerate(reading.figures):
             self.seen_on[figure.page].append(number)
@@ -221,19 +225,27 @@ class _Scoring:
         tables = [table for table in self.truth.tables if all(region.page in self.readable for region in table.regions)]
         cells = [self._cells(table) for table in tables]
         links, right, wrong = self._mentions()
-        known = [one for one in self.truth.figures if one.page in self.readable or one.role is Role.PAGE_SCAN]
+        judged = [
+            candidate
+            for candidate in self.truth.figures
+            if candidate.page in self.readable or candidate.role is Role.PAGE_SCAN
+        ]
         return ParseScores(
             found=_tally(self._is_found(figure) for figure in self.tagged),
             exact=_tally(self._best_iou(figure) >= _EXACT_IOU for figure in self.tagged),
-            roles=_tally(self._role(figure) is figure.role for figure in known),
+            roles=_tally(self._role(figure) is figure.role for figure in judged),
             captions=_tally(self._caption(figure) == _letters(figure.caption) for figure in captioned),
             adjacent=_tally(self._is_adjacent(figure) for figure in captioned),
-            beside=_tally(self._is_beside(one) for one in self.tagged if one.stands is not None and one.id in self.match),
+            beside=_tally(
+                self._is_beside(candidate)
+                for candidate in self.tagged
+                if candidate.stands is not None and candidate.id in self.match
+            ),
             mentions=Tally(right, links),
             order=_tally(self._order()),
             tags=_tally(self._tags()),
             sections=_tally(self._section(block) for block in self.blocks.values() if block.section),
-            tables=_tally(whole for _, whole in cells),
+            tables=_tally(is_whole for _, is_whole in cells),
             cells=Tally(sum(tally.right for tally, _ in cells), sum(tally.total for tally, _ in cells)),
             margins=_tally(
                 _letters(text) not in self.streams[page.page].letters
@@ -281,16 +293,16 @@ class _Scoring:
 
     def _is_found(self, figure: TrueFigure) -> bool:
         boxes = [
-            seen.bbox
+            candidate.bbox
             for number in self.seen_on[figure.page]
-            if (seen := self.reading.figures[number]).role in TAGGED
-            and (seen.bbox & figure.bbox).area >= _COVERED * figure.bbox.area
+            if (candidate := self.reading.figures[number]).role in TAGGED
+            and (candidate.bbox & figure.bbox).area >= _COVERED * figure.bbox.area
         ]
         return bool(boxes) and min(box.area for box in boxes) <= _LARGEST * figure.bbox.area
 
     def _best_iou(self, figure: TrueFigure) -> float:
-        seen = [self.reading.figures[number] for number in self.seen_on[figure.page]]
-        return max((one.bbox.iou(figure.bbox) for one in seen if one.role in TAGGED), default=0.0)
+        page_figures = [self.reading.figures[number] for number in self.seen_on[figure.page]]
+        return max((candidate.bbox.iou(figure.bbox) for candidate in page_figures if candidate.role in TAGGED), default=0.0)
 
     def _role(self, figure: TrueFigure) -> Role | None:
         return self.reading.figures[self.match[figure.id]].role if figure.id in self.match else None
@@ -304,45 +316,47 @@ class _Scoring:
         if tag is None or span is None:
             return False
         start, end = (tag, span[0]) if tag <= span[0] else (span[1], tag)
-        others = [
+        caption_starts = [
             self.spans[block.id][0]
             for block in self.blocks.values()
             if block.kind == "caption" and block.page == figure.page and block.id in self.spans
         ]
-        return end - start < _ADJACENT_LETTERS and not any(start <= other < end and other != span[0] for other in others)
+        return end - start < _ADJACENT_LETTERS and not any(
+            start <= position < end and position != span[0] for position in caption_starts
+        )
 
     def _is_beside(self, figure: TrueFigure) -> bool:
-        place, stream = figure.stands, self.streams[figure.page]
+        true_place, stream = figure.stands, self.streams[figure.page]
         at = stream.tags.get(self.match.get(figure.id, -1))
-        if place is None or at is None:
+        if true_place is None or at is None:
             return False
         allowed: list[set[int]] = []
-        if place.after:
-            allowed.append({self.spans[place.after][1]} if place.after in self.spans else set())
-        if place.before:
-            allowed.append({self.spans[place.before][0]} if place.before in self.spans else set())
-        if place.beside:
-            allowed.append(set(self.spans.get(place.beside, ())))
-        if place.within:
-            span = self.spans.get(place.within)
-            allowed.append({span[0] + len(_letters(place.words))} if span else set())
-        if place.row:
-            allowed.append(self._cell_places(stream, *place.row))
-        return all(at in places for places in allowed) and self._in_turn(figure, stream, at)
+        if true_place.after:
+            allowed.append({self.spans[true_place.after][1]} if true_place.after in self.spans else set())
+        if true_place.before:
+            allowed.append({self.spans[true_place.before][0]} if true_place.before in self.spans else set())
+        if true_place.beside:
+            allowed.append(set(self.spans.get(true_place.beside, ())))
+        if true_place.within:
+            span = self.spans.get(true_place.within)
+            allowed.append({span[0] + len(_letters(true_place.words))} if span else set())
+        if true_place.row:
+            allowed.append(self._cell_places(stream, *true_place.row))
+        return all(at in offsets for offsets in allowed) and self._in_turn(figure, stream, at)
 
     def _cell_places(self, stream: _Stream, table: str, row: int, column: int) -> set[int]:
         """Return where in a page's letters a cell begins, if its row is read in one."""
-        cells = next(one for one in self.truth.tables if one.id == table).rows[row]
+        cells = next(candidate for candidate in self.truth.tables if candidate.id == table).rows[row]
         start = stream.letters.find(_letters("".join(cells)))
         return {start + len(_letters("".join(cells[:column])))} if start >= 0 else set()
 
     def _in_turn(self, figure: TrueFigure, stream: _Stream, at: int) -> bool:
         """Return whether tags between the same letters as a figure's come before and behind it as they are read."""
         names = {number: name for name, number in self.match.items()}
-        seen = [names[number] for number, place in stream.tags.items() if place == at and number in names]
-        expected = [name for name in self.truth.tags if name in seen]
-        mine = seen.index(figure.id)
-        return set(seen[:mine]) & set(expected) == set(expected[: expected.index(figure.id)])
+        read_names = [names[number] for number, offset in stream.tags.items() if offset == at and number in names]
+        expected = [name for name in self.truth.tags if name in read_names]
+        mine = read_names.index(figure.id)
+        return set(read_names[:mine]) & set(expected) == set(expected[: expected.index(figure.id)])
 
     def _mentions(self) -> tuple[int, int, int]:
         """Return how many mentions there are, how many are linked, and how many links are wrong."""
@@ -367,18 +381,18 @@ class _Scoring:
         for page in self.truth.pages:
             names = [name for name in page.order if name in self.blocks]
             starts = [self.spans[name][0] for name in names if name in self.spans]
-            for one, other in pairwise(names):
-                if one not in self.spans or other not in self.spans:
+            for earlier, later in pairwise(names):
+                if earlier not in self.spans or later not in self.spans:
                     yield False
                     continue
-                end, start = self.spans[one][1], self.spans[other][0]
-                yield end <= start and not any(end <= place < start for place in starts)
+                end, start = self.spans[earlier][1], self.spans[later][0]
+                yield end <= start and not any(end <= position < start for position in starts)
 
     def _tags(self) -> Iterator[bool]:
         tagged = set(self.truth.tags)
         names = {number: name for name, number in self.match.items() if name in tagged}
-        seen = [names[number] for block in self.reading.blocks for number in block.tags if number in names]
-        follows = set(pairwise(seen))
+        read_names = [names[number] for block in self.reading.blocks for number in block.tags if number in names]
+        follows = set(pairwise(read_names))
         for pair in pairwise(self.truth.tags):
             yield pair in follows
 
@@ -391,24 +405,33 @@ class _Scoring:
 
     def _cells(self, table: TrueTable) -> tuple[Tally, bool]:
         """Return how many cells are right, and whether one table holds all rows."""
-        seen = [
-            one
-            for one in self.reading.tables
-            if any(one.page == region.page and one.bbox.iou(region.bbox) >= _SAME_IOU for region in table.regions)
+        read_tables = [
+            read_table
+            for read_table in self.reading.tables
+            if any(
+                read_table.page == region.page and read_table.bbox.iou(region.bbox) >= _SAME_IOU for region in table.regions
+            )
         ]
         pictures = {(row, column) for row, column, _ in table.pictures}
         width = len(table.rows[0])
-        wanted = [
+        true_rows = [
             tuple((_letters(cell), (row, column) in pictures) for column, cell in enumerate(cells))
             for row, cells in enumerate(table.rows)
         ]
-        rows = [[_cell(row) for row in one.rows] for one in seen]
-        lines = [row for one in rows for number, row in enumerate(one) if one is rows[0] or number or row != wanted[0]]
-        total = width * len(wanted)
+        rows = [[_cell(row) for row in read_table.rows] for read_table in read_tables]
+        lines = [
+            row
+            for read_table in rows
+            for number, row in enumerate(read_table)
+            if read_table is rows[0] or number or row != true_rows[0]
+        ]
+        total = width * len(true_rows)
         right = sum(
-            cell == other for row, line in zip(wanted, lines, strict=False) for cell, other in zip(row, line, strict=False)
+            cell == read_cell
+            for row, line in zip(true_rows, lines, strict=False)
+            for cell, read_cell in zip(row, line, strict=False)
         )
-        return Tally(right, total), len(seen) == 1 and len(lines) == len(wanted)
+        return Tally(right, total), len(read_tables) == 1 and len(lines) == len(true_rows)
 
 
 def _cell(row: Sequence[str]) -> tuple[tuple[str, bool], ...]:

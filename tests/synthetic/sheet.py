@@ -60,29 +60,29 @@ class Sheet:
     def draw(self, document: "pymupdf.Document", pick: random.Random) -> tuple[TruePage, list[Fact]]:
         """Add the page to a document; return it and what is true of what stands on it."""
         page = self._new_page(document)
-        shown = self._scratch() if self.scanned else page
-        things = [*self.over, *(thing for column in self.columns for thing in (*column.read, *column.foot))]
+        canvas = self._scratch() if self.scanned else page
+        drawings = [*self.over, *(drawing for column in self.columns for drawing in (*column.read, *column.foot))]
         facts: dict[int, Sequence[Fact]] = {}
-        furniture = self._furniture(shown)
-        order = list(range(len(things)))
+        furniture = self._furniture(canvas)
+        order = list(range(len(drawings)))
         if self.stray:
             pick.shuffle(order)
-        for thing in self.under:
-            thing(shown)
-        behind = frozenset(shown.get_contents())
+        for drawing in self.under:
+            drawing(canvas)
+        behind = frozenset(canvas.get_contents())
         pictures: list[list[int]] = []
-        for place in order:
-            known = frozenset(shown.get_contents())
-            facts[place] = things[place](shown)
-            pictures += _pictures(shown, known, facts[place])
+        for index in order:
+            streams_before = frozenset(canvas.get_contents())
+            facts[index] = drawings[index](canvas)
+            pictures += _pictures(canvas, streams_before, facts[index])
         if self.stream != "page":
-            self._write_anew(shown, behind, pictures)
+            self._write_anew(canvas, behind, pictures)
         self._set_between(facts)
-        on_page: list[Fact] = [*furniture, *(fact for place in range(len(things)) for fact in facts[place])]
+        on_page: list[Fact] = [*furniture, *(fact for index in range(len(drawings)) for fact in facts[index])]
         if self.scanned:
-            shown = _photographed(shown, page)
-            whole = BBox(0, 0, self.width, self.height)
-            on_page.insert(0, _figure(f"scan{self.page}", self.page, whole, Role.PAGE_SCAN, "scan", Kind.SCAN))
+            canvas = _photographed(canvas, page)
+            page_box = BBox(0, 0, self.width, self.height)
+            on_page.insert(0, _figure(f"scan{self.page}", self.page, page_box, Role.PAGE_SCAN, "scan", Kind.SCAN))
         if self.turned:
             self._turn(page)
         width, height = (self.height, self.width) if self.turned in (90, 270) else (self.width, self.height)
@@ -154,21 +154,21 @@ class Sheet:
                 pick = random.Random(f"{self.page} {self.header}")
                 for picture in pictures:
                     groups.insert(pick.randint(0, len(groups)), picture)
-        written = [*(xref for xref in xrefs if xref in behind), *(xref for group in groups for xref in group)]
-        page.parent.xref_set_key(page.xref, "Contents", f"[{' '.join(f'{xref} 0 R' for xref in written)}]")
+        ordered_xrefs = [*(xref for xref in xrefs if xref in behind), *(xref for group in groups for xref in group)]
+        page.parent.xref_set_key(page.xref, "Contents", f"[{' '.join(f'{xref} 0 R' for xref in ordered_xrefs)}]")
 
     def _set_between(self, facts: dict[int, Sequence[Fact]]) -> None:
         """Say of each picture that is alone between two blocks of its column that it is read between these."""
         at = len(self.over)
         for column in self.columns:
-            for place in range(at + 1, at + len(column.read) - 1):
-                over, under = facts[place - 1][0], facts[place + 1][0]
-                match facts[place]:
+            for index in range(at + 1, at + len(column.read) - 1):
+                over, under = facts[index - 1][0], facts[index + 1][0]
+                match facts[index]:
                     case [TrueFigure(caption="", stands=None, role=Role.CONTENT) as figure] if _is_text(over) and _is_text(
                         under
                     ):
                         stands = TruePlace(after=over.id, before=under.id)
-                        facts[place] = [figure.model_copy(update={"stands": stands})]
+                        facts[index] = [figure.model_copy(update={"stands": stands})]
             at += len(column.read) + len(column.foot)
 
     def _turn(self, page: "pymupdf.Page") -> None:
@@ -184,7 +184,7 @@ class Sheet:
 
     def _turned_fact(self, fact: Fact) -> Fact:
         if isinstance(fact, TrueTable):
-            regions = tuple(TrueRegion(page=one.page, bbox=self._turned_box(one.bbox)) for one in fact.regions)
+            regions = tuple(TrueRegion(page=region.page, bbox=self._turned_box(region.bbox)) for region in fact.regions)
             return fact.model_copy(update={"regions": regions})
         return fact.model_copy(update={"bbox": self._turned_box(fact.bbox)})
 
@@ -207,9 +207,9 @@ def _is_text(fact: Fact) -> bool:
     return isinstance(fact, TrueBlock) and fact.kind != "caption"
 
 
-def _pictures(page: "pymupdf.Page", known: frozenset[int], facts: Sequence[Fact]) -> list[list[int]]:
+def _pictures(page: "pymupdf.Page", earlier_xrefs: frozenset[int], facts: Sequence[Fact]) -> list[list[int]]:
     """Return the content streams of each picture that was just drawn: a figure, its caption aside, or icons in a text."""
-    xrefs = [xref for xref in page.get_contents() if xref not in known]
+    xrefs = [xref for xref in page.get_contents() if xref not in earlier_xrefs]
     if any(isinstance(fact, TrueFigure) and fact.role is Role.CONTENT for fact in facts):
         return [xrefs[:-1] if any(isinstance(fact, TrueBlock) for fact in facts) else xrefs]
     return [[xref] for xref in xrefs if b" Do" in page.parent.xref_stream(xref)]

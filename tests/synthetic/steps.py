@@ -116,10 +116,10 @@ class _Setting:
         margin, wide = _INSET_PT if boxed else 0.0, self._picture_pt
         high = wide * step.aspect
         indent = margin + (_NUMBER_PT if number else 0.0)
-        left, end = (
+        left_x, end = (
             (indent, self.width - margin - wide - _GAP_PT) if right else (margin + wide + _GAP_PT, self.width - margin)
         )
-        words = self._height(step.words, end - left)
+        words = self._height(step.words, end - left_x)
         height = max(high, words) + 2 * margin
         # What is less high stands in the middle of what is higher, or at its top.
         middle = random.Random(step.id).random() < 0.5
@@ -131,11 +131,11 @@ class _Setting:
             under: list[Draw] = []
             if boxed:
                 under.append(partial(_background, self._at(BBox(0, 0, self.width, height), column)))
-            text = self._text(step.id, step.words, BBox(left, top, end, height), column, sheet, number)
+            text = self._text(step.id, step.words, BBox(left_x, top, end, height), column, sheet, number)
             # A drawing on a background has no edge that is certain.
-            shown = replace(step, art="photo") if boxed else step
+            drawn_step = replace(step, art="photo") if boxed else step
             picture = self._picture(
-                shown, BBox(x, over, x + wide, over + high), column, sheet, self._stands(step, right=right)
+                drawn_step, BBox(x, over, x + wide, over + high), column, sheet, self._stands(step, right=right)
             )
             return under, [text, picture] if right else [picture, text]
 
@@ -170,12 +170,12 @@ class _Setting:
         def put(column: Column, sheet: Sheet) -> Made:
             stands = TruePlace(after=first.id, before=last.id)
             pictures = [
-                self._picture(step, BBox(left, top, left + wide, top + high), column, sheet, stands)
-                for step, left in zip(steps, lefts, strict=False)
+                self._picture(step, BBox(left_x, top, left_x + wide, top + high), column, sheet, stands)
+                for step, left_x in zip(steps, lefts, strict=False)
             ]
-            one = self._text(first.id, first.words, BBox(0, 0, self.width, before), column, sheet)
-            other = self._text(last.id, last.words, BBox(0, bottom, self.width, bottom + after), column, sheet)
-            return [], [one, *pictures, other]
+            first_text = self._text(first.id, first.words, BBox(0, 0, self.width, before), column, sheet)
+            last_text = self._text(last.id, last.words, BBox(0, bottom, self.width, bottom + after), column, sheet)
+            return [], [first_text, *pictures, last_text]
 
         return Unit(bottom + after, put)
 
@@ -183,21 +183,21 @@ class _Setting:
         """Steps under each other, a picture at their side as high as all of them."""
         wide = self._picture_pt
         right = random.Random(self.steps.id).random() < 0.5
-        left, end = (0.0, self.width - wide - _GAP_PT) if right else (wide + _GAP_PT, self.width)
+        left_x, end = (0.0, self.width - wide - _GAP_PT) if right else (wide + _GAP_PT, self.width)
         x = self.width - wide if right else 0.0
         tops, height = [], 0.0
         for step in self.steps.steps:
             tops.append(height)
-            height += self._height(step.words, end - left) + _ROW_GAP_PT / 2
+            height += self._height(step.words, end - left_x) + _ROW_GAP_PT / 2
         height -= _ROW_GAP_PT / 2
 
         def put(column: Column, sheet: Sheet) -> Made:
             first = self.steps.steps[0]
             stands = TruePlace(before=first.id)
-            things = [self._picture(first, BBox(x, 0, x + wide, height), column, sheet, stands)]
+            drawings = [self._picture(first, BBox(x, 0, x + wide, height), column, sheet, stands)]
             for step, top in zip(self.steps.steps, tops, strict=True):
-                things.append(self._text(step.id, step.words, BBox(left, top, end, height), column, sheet))
-            return [], things
+                drawings.append(self._text(step.id, step.words, BBox(left_x, top, end, height), column, sheet))
+            return [], drawings
 
         return Unit(height, put)
 

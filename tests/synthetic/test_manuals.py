@@ -32,28 +32,28 @@ def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
         "    told = made.truth.model_dump_json() + ''.join(one.model_dump_json() for one in made.questions)\n"
         "    print(preset, hashlib.sha256(made.pdf + told.encode()).hexdigest())"
     )
-    one, other = (
+    first_output, second_output = (
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env={"PYTHONHASHSEED": seed}
         ).stdout
         for seed in ("1", "2")
     )
-    assert one == other
+    assert first_output == second_output
 
 
 def test_another_seed_gives_another_manual() -> None:
-    one, other = (synthesize("m", seed=seed, pages=4, options=PRESETS["easy"]) for seed in (1, 2))
-    assert one.pdf != other.pdf
-    assert {block.text for block in one.truth.blocks} != {block.text for block in other.truth.blocks}
+    first_manual, second_manual = (synthesize("m", seed=seed, pages=4, options=PRESETS["easy"]) for seed in (1, 2))
+    assert first_manual.pdf != second_manual.pdf
+    assert {block.text for block in first_manual.truth.blocks} != {block.text for block in second_manual.truth.blocks}
 
 
 def test_the_pages_are_those_of_the_file(manual: Manual) -> None:
     with pymupdf.open(stream=manual.pdf, filetype="pdf") as document:
         assert document.page_count == len(manual.truth.pages) == PAGES
-        for told, page in zip(manual.truth.pages, document, strict=True):
-            assert page.rotation == told.rotation
+        for true_page, page in zip(manual.truth.pages, document, strict=True):
+            assert page.rotation == true_page.rotation
             page.set_rotation(0)
-            assert tuple(page.rect) == (0, 0, told.width_pt, told.height_pt)
+            assert tuple(page.rect) == (0, 0, true_page.width_pt, true_page.height_pt)
 
 
 def test_the_words_of_every_block_stand_in_its_box(manual: Manual) -> None:
@@ -62,13 +62,15 @@ def test_the_words_of_every_block_stand_in_its_box(manual: Manual) -> None:
         for block in manual.truth.blocks:
             page = document[block.page - 1]
             page.set_rotation(0)
-            written = page.get_text("words", clip=BBox(*block.bbox).grown(3))
-            letters = [letter for word in written for letter in word[4] if letter.isalnum()]
-            wanted = [letter for letter in block.text if letter.isalnum()]
+            page_words = page.get_text("words", clip=BBox(*block.bbox).grown(3))
+            letters = [letter for word in page_words for letter in word[4] if letter.isalnum()]
+            expected_letters = [letter for letter in block.text if letter.isalnum()]
             if pages[block.page].scanned:
                 assert letters == []
             else:
-                missing = [letter for letter in set(wanted) if letters.count(letter) < wanted.count(letter)]
+                missing = [
+                    letter for letter in set(expected_letters) if letters.count(letter) < expected_letters.count(letter)
+                ]
                 assert missing == [], (block.id, block.text)
 
 
@@ -97,33 +99,33 @@ def _edges(box: BBox) -> list[BBox]:
 def test_the_truth_holds_together(manual: Manual) -> None:
     truth = manual.truth
     figures = {figure.id: figure for figure in truth.figures}
-    known = {*figures, *(block.id for block in truth.blocks), *(table.id for table in truth.tables)}
-    assert len(known) == len(figures) + len(truth.blocks) + len(truth.tables)
-    assert {name for page in truth.pages for name in page.order} <= known
+    ids = {*figures, *(block.id for block in truth.blocks), *(table.id for table in truth.tables)}
+    assert len(ids) == len(figures) + len(truth.blocks) + len(truth.tables)
+    assert {name for page in truth.pages for name in page.order} <= ids
     assert all(name in figures for block in truth.blocks for name in block.mentions)
     assert all(figures[name].label in block.text for block in truth.blocks for name in block.mentions)
     assert all(block.section[-1] == block.text for block in truth.blocks if block.kind == "heading")
     assert all(block.section in {section.path for section in truth.sections} for block in truth.blocks if block.section)
     assert all(figures[name].role in TAGGED for name in truth.tags)
-    for one in (*truth.blocks, *truth.figures):
-        page = truth.pages[one.page - 1]
-        assert 0 <= one.bbox.x0 < one.bbox.x1 <= page.width_pt
-        assert 0 <= one.bbox.y0 < one.bbox.y1 <= page.height_pt
+    for item in (*truth.blocks, *truth.figures):
+        page = truth.pages[item.page - 1]
+        assert 0 <= item.bbox.x0 < item.bbox.x1 <= page.width_pt
+        assert 0 <= item.bbox.y0 < item.bbox.y1 <= page.height_pt
 
 
 def test_nothing_stands_over_anything_else(manual: Manual) -> None:
     in_cells = {name for table in manual.truth.tables for _, _, name in table.pictures}
     for page in manual.truth.pages:
         boxes = [
-            (one.id, one.bbox)
-            for one in (*manual.truth.blocks, *manual.truth.figures)
-            if one.page == page.page and getattr(one, "role", Role.CONTENT) is Role.CONTENT and one.id not in in_cells
+            (item.id, item.bbox)
+            for item in (*manual.truth.blocks, *manual.truth.figures)
+            if item.page == page.page and getattr(item, "role", Role.CONTENT) is Role.CONTENT and item.id not in in_cells
         ]
         boxes += [
             (table.id, region.bbox) for table in manual.truth.tables for region in table.regions if region.page == page.page
         ]
-        for place, (name, box) in enumerate(boxes):
-            assert [other for other, beside in boxes[place + 1 :] if (box & beside).area > 1] == [], name
+        for index, (name, box) in enumerate(boxes):
+            assert [overlapping for overlapping, beside in boxes[index + 1 :] if (box & beside).area > 1] == [], name
 
 
 def test_hard_manuals_have_everything_that_makes_them_hard() -> None:
@@ -150,13 +152,13 @@ def test_questions_are_answered_by_what_stands_on_their_pages(manual: Manual) ->
         assert bool(question.pages) == question.answerable
         if question.answer and question.figures:
             caption = "".join(question.answer.split())
-            assert any(caption in words[one.page] for one in question.pages)
+            assert any(caption in words[gold_page.page] for gold_page in question.pages)
 
 
 def _true_reading(manual: Manual) -> Reading:
     """Read a manual as its truth has it."""
     truth = manual.truth
-    place = {figure.id: number for number, figure in enumerate(truth.figures)}
+    figure_numbers = {figure.id: number for number, figure in enumerate(truth.figures)}
     blocks = {block.id: block for block in truth.blocks}
     tables = {table.id: table for table in truth.tables}
     pages = {figure.id: figure.page for figure in truth.figures}
@@ -164,40 +166,48 @@ def _true_reading(manual: Manual) -> Reading:
     for figure in truth.figures:
         if figure.stands is not None and figure.stands.within:
             in_lines.setdefault(figure.stands.within, []).append((figure.stands.words, figure.id))
-    in_text = {name for held in in_lines.values() for _, name in held}
+    in_text = {name for pictures in in_lines.values() for _, name in pictures}
     in_text |= {name for table in truth.tables for _, _, name in table.pictures}
-    seen: list[SeenBlock] = []
+    read_blocks: list[SeenBlock] = []
     for page in truth.pages:
         for name in page.order:
             if name in blocks:
                 block, text = blocks[name], blocks[name].text
                 for words, _ in in_lines.get(name, ()):
                     text = f"{words}\x00{text.removeprefix(words)}"
-                tags = tuple(place[one] for _, one in in_lines.get(name, ()))
-                seen.append(SeenBlock(page.page, text, tags, block.section, block.mentions))
+                tags = tuple(figure_numbers[item] for _, item in in_lines.get(name, ()))
+                read_blocks.append(SeenBlock(page.page, text, tags, block.section, block.mentions))
             elif name in tables:
-                held = {where[:2]: where[2] for where in tables[name].pictures if pages[where[2]] == page.page}
+                pictures = {
+                    position[:2]: position[2] for position in tables[name].pictures if pages[position[2]] == page.page
+                }
                 cells = [((row, at), cell) for row, line in enumerate(tables[name].rows) for at, cell in enumerate(line)]
-                text = " ".join(cell + "\x00" * (where in held) for where, cell in cells)
-                seen.append(SeenBlock(page.page, text, tuple(place[held[where]] for where, _ in cells if where in held)))
-            elif name in place and name not in in_text:
-                seen.append(SeenBlock(page.page, "\x00", (place[name],)))
+                text = " ".join(cell + "\x00" * (position in pictures) for position, cell in cells)
+                read_blocks.append(
+                    SeenBlock(
+                        page.page,
+                        text,
+                        tuple(figure_numbers[pictures[position]] for position, _ in cells if position in pictures),
+                    )
+                )
+            elif name in figure_numbers and name not in in_text:
+                read_blocks.append(SeenBlock(page.page, "\x00", (figure_numbers[name],)))
     return Reading(
-        tuple(SeenFigure(one.page, one.bbox, one.role, one.id, one.caption) for one in truth.figures),
-        tuple(seen),
+        tuple(SeenFigure(item.page, item.bbox, item.role, item.id, item.caption) for item in truth.figures),
+        tuple(read_blocks),
         tuple(
             SeenTable(
-                one.regions[0].page,
-                one.regions[0].bbox,
+                item.regions[0].page,
+                item.regions[0].bbox,
                 tuple(
                     tuple(
-                        f"{cell}\x00" if any((row, column) == where[:2] for where in one.pictures) else cell
+                        f"{cell}\x00" if any((row, column) == position[:2] for position in item.pictures) else cell
                         for column, cell in enumerate(cells)
                     )
-                    for row, cells in enumerate(one.rows)
+                    for row, cells in enumerate(item.rows)
                 ),
             )
-            for one in truth.tables
+            for item in truth.tables
         ),
     )
 
@@ -219,15 +229,17 @@ def test_the_truth_scores_full_marks_and_nothing_scores_none(manual: Manual) -> 
 def test_a_figure_in_pieces_is_neither_found_nor_forgiven(manual: Manual) -> None:
     reading = _true_reading(manual)
     scanned = {page.page for page in manual.truth.pages if page.scanned}
-    number, whole = next(
-        (place, one) for place, one in enumerate(reading.figures) if one.role is Role.CONTENT and one.page not in scanned
+    number, figure = next(
+        (index, candidate)
+        for index, candidate in enumerate(reading.figures)
+        if candidate.role is Role.CONTENT and candidate.page not in scanned
     )
-    middle = (whole.bbox.x0 + whole.bbox.x1) / 2
-    halves = [SeenFigure(whole.page, whole.bbox._replace(**{side: middle}), Role.CONTENT) for side in ("x0", "x1")]
+    middle = (figure.bbox.x0 + figure.bbox.x1) / 2
+    halves = [SeenFigure(figure.page, figure.bbox._replace(**{side: middle}), Role.CONTENT) for side in ("x0", "x1")]
     figures = (*reading.figures[:number], halves[0], *reading.figures[number + 1 :], halves[1])
-    told, best = score(Reading(figures, reading.blocks, reading.tables), manual.truth), score(reading, manual.truth)
-    assert told.found == (best.found.right - 1, best.found.total)
-    assert told.false_figures >= 1
+    halved_score, best = score(Reading(figures, reading.blocks, reading.tables), manual.truth), score(reading, manual.truth)
+    assert halved_score.found == (best.found.right - 1, best.found.total)
+    assert halved_score.false_figures >= 1
 
 
 def test_manuals_are_written_with_their_truth_and_questions(tmp_path: Path) -> None:

@@ -26,16 +26,16 @@ def test_when_pictures_are_drawn_changes_nothing_that_is_read(manuals: dict[str,
     truth, questions = manuals["page"].truth, manuals["page"].questions
     assert all(manual.truth == truth and manual.questions == questions for manual in manuals.values())
     assert len({manual.pdf for manual in manuals.values()}) == len(STREAMS)
-    shown = []
+    pixels = []
     for manual in manuals.values():
         with pymupdf.open(stream=manual.pdf, filetype="pdf") as document:
-            shown.append([page.get_pixmap(dpi=36).samples for page in document])
-    assert all(pages == shown[0] for pages in shown)
+            pixels.append([page.get_pixmap(dpi=36).samples for page in document])
+    assert all(pages == pixels[0] for pages in pixels)
 
 
 @pytest.mark.parametrize(("stream", "last"), [("last", "image"), ("first", "text")])
 def test_pictures_are_drawn_when_the_stream_says(manuals: dict[str, Manual], stream: str, last: str) -> None:
-    truth, seen = manuals[stream].truth, 0
+    truth, page_count = manuals[stream].truth, 0
     drawings = {figure.page for figure in truth.figures if figure.kind is not Kind.RASTER}
     with pymupdf.open(stream=manuals[stream].pdf, filetype="pdf") as document:
         for page in truth.pages:
@@ -44,21 +44,23 @@ def test_pictures_are_drawn_when_the_stream_says(manuals: dict[str, Manual], str
                 continue  # drawings have words in them
             ours = [kind for kind in log[log.index("image") + 1 :] if kind in {"image", "text"}]  # behind the logo
             assert ours[-1] == last
-            assert sum(one != other for one, other in pairwise(ours)) == 1
-            seen += 1
-    assert seen > 2
+            assert sum(earlier != later for earlier, later in pairwise(ours)) == 1
+            page_count += 1
+    assert page_count > 2
 
 
 def test_every_layout_is_drawn_in_both_directions(manuals: dict[str, Manual]) -> None:
     truth = manuals["page"].truth
     pages = {page.page: page for page in truth.pages}
     texts = {block.id: block.text for block in truth.blocks}
-    ways = set()
+    arrangements = set()
     for figure in truth.figures:
         if figure.stands is not None:
-            place = figure.stands
-            ways.add(tuple(name for name in TruePlace.model_fields if name != "words" and getattr(place, name)))
-    assert ways == {("after",), ("before",), ("beside",), ("row",), ("within",), ("after", "before")}
+            true_place = figure.stands
+            arrangements.add(
+                tuple(name for name in TruePlace.model_fields if name != "words" and getattr(true_place, name))
+            )
+    assert arrangements == {("after",), ("before",), ("beside",), ("row",), ("within",), ("after", "before")}
     assert any(pages[figure.page].rotation for figure in truth.figures if figure.stands is not None)
     assert any(text[:1] in "אבגדהוזחטיכלמנסעפצקרשת" for text in texts.values())
 
@@ -69,11 +71,13 @@ def test_pictures_stand_where_the_truth_says(manuals: dict[str, Manual]) -> None
     tables = {table.id: table for table in truth.tables}
     upright = {page.page for page in truth.pages if not page.rotation}
     for figure in truth.figures:
-        place, box = figure.stands, figure.bbox
-        if place is None or figure.page not in upright:
+        true_place, box = figure.stands, figure.bbox
+        if true_place is None or figure.page not in upright:
             continue
-        over, under, level = (blocks.get(name) for name in (place.after, place.before, place.beside or place.within))
-        assert all(one.page == figure.page for one in (over, under, level) if one is not None)
+        over, under, level = (
+            blocks.get(name) for name in (true_place.after, true_place.before, true_place.beside or true_place.within)
+        )
+        assert all(neighbour.page == figure.page for neighbour in (over, under, level) if neighbour is not None)
         if over is not None and under is not None:
             assert over.bbox.y1 <= box.y0 < box.y1 <= under.bbox.y0
         elif over is not None:
@@ -84,16 +88,16 @@ def test_pictures_stand_where_the_truth_says(manuals: dict[str, Manual]) -> None
             assert box.x1 < under.bbox.x0
         elif level is not None:
             assert _is_level(box, level.bbox)
-            assert level.text.startswith(place.words)
+            assert level.text.startswith(true_place.words)
         else:
-            assert place.row is not None
-            name, row, column = place.row
+            assert true_place.row is not None
+            name, row, column = true_place.row
             assert (row, column, figure.id) in tables[name].pictures
             assert any((box & region.bbox).area > 0.99 * box.area for region in tables[name].regions)
 
 
-def _is_level(one: BBox, other: BBox) -> bool:
-    return min(one.y1, other.y1) > max(one.y0, other.y0)
+def _is_level(first_box: BBox, second_box: BBox) -> bool:
+    return min(first_box.y1, second_box.y1) > max(first_box.y0, second_box.y0)
 
 
 # ---- the score ----
@@ -101,7 +105,7 @@ def _is_level(one: BBox, other: BBox) -> bool:
 A, B = "Press the upper key.", "Press the lower key."
 
 
-def _truth(places: Sequence[TruePlace]) -> Truth:
+def _truth(true_places: Sequence[TruePlace]) -> Truth:
     """Return a page with two steps, a table with a row, and a picture for each place."""
     blocks = [
         TrueBlock(id=name, page=1, bbox=BBox(100, y, 300, y + 20), kind="step", text=text)
@@ -115,9 +119,9 @@ def _truth(places: Sequence[TruePlace]) -> Truth:
             kind=Kind.RASTER,
             role=Role.CONTENT,
             art="photo",
-            stands=place,
+            stands=true_place,
         )
-        for number, place in enumerate(places)
+        for number, true_place in enumerate(true_places)
     ]
     names = [figure.id for figure in figures]
     page = TruePage(page=1, width_pt=595, height_pt=842, rotation=0, scanned=False, order=("a", *names, "b"), margins=())
@@ -134,23 +138,23 @@ def _truth(places: Sequence[TruePlace]) -> Truth:
     )
 
 
-def _right(places: Sequence[TruePlace], *texts: str) -> int:
+def _right(true_places: Sequence[TruePlace], *texts: str) -> int:
     """Return how many tags of a reading stand right; ``texts`` are its blocks, a digit in brackets for each tag."""
-    truth = _truth(places)
+    truth = _truth(true_places)
     blocks = []
     for text in texts:
         tags = tuple(int(part[0]) for part in text.split("[")[1:])
         for tag in tags:
             text = text.replace(f"[{tag}]", "\x00")  # noqa: PLW2901
         blocks.append(SeenBlock(1, text, tags))
-    seen = tuple(SeenFigure(1, figure.bbox, figure.role, figure.id) for figure in truth.figures)
-    beside = score(Reading(seen, tuple(blocks), ()), truth).beside
-    assert beside.total == len(places)
+    read_figures = tuple(SeenFigure(1, figure.bbox, figure.role, figure.id) for figure in truth.figures)
+    beside = score(Reading(read_figures, tuple(blocks), ()), truth).beside
+    assert beside.total == len(true_places)
     return beside.right
 
 
 @pytest.mark.parametrize(
-    ("place", "right", "wrong"),
+    ("true_place", "right", "wrong"),
     [
         (TruePlace(before="b"), (A, "[0]", B), (A, B, "[0]")),
         (TruePlace(after="a"), (A, "[0]", B), ("[0]", A, B)),
@@ -166,9 +170,11 @@ def _right(places: Sequence[TruePlace], *texts: str) -> int:
         (TruePlace(after="a"), (A, "[0]", B), (A, B)),
     ],
 )
-def test_a_picture_is_right_only_at_its_place(place: TruePlace, right: tuple[str, ...], wrong: tuple[str, ...]) -> None:
-    assert _right([place], *right) == 1
-    assert _right([place], *wrong) == 0
+def test_a_picture_is_right_only_at_its_place(
+    true_place: TruePlace, right: tuple[str, ...], wrong: tuple[str, ...]
+) -> None:
+    assert _right([true_place], *right) == 1
+    assert _right([true_place], *wrong) == 0
 
 
 def test_pictures_at_one_place_follow_each_other_as_they_are_read() -> None:

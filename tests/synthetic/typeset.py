@@ -101,8 +101,8 @@ def write(
         if run:
             face.set(pen, at, base, run)
     box = pen.done()
-    for icon, where in icons:
-        symbol(page, where, random.Random(icon.id))
+    for icon, icon_box in icons:
+        symbol(page, icon_box, random.Random(icon.id))
     return box, icons
 
 
@@ -137,7 +137,7 @@ def written(
             words.append(token)
     return [
         block,
-        *(icon_fact(icon.id, number, where, TruePlace(within=name, words=before[icon.id])) for icon, where in icons),
+        *(icon_fact(icon.id, number, icon_box, TruePlace(within=name, words=before[icon.id])) for icon, icon_box in icons),
     ]
 
 

@@ -225,11 +225,11 @@ class Web:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        asked = self.asked
+        requested_paths = self.asked
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                asked.append(self.path)
+                requested_paths.append(self.path)
                 self.send_response(404)
                 self.end_headers()
 
@@ -276,8 +276,8 @@ def test_hidden_sheets_and_slides_are_left_out(tmp_path: Path, name: str) -> Non
 
 def test_only_the_socket_of_its_own_profile_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(office, "SOCKETS", tmp_path)
-    converted, other = (office.socket(tmp_path / name) for name in ("converted", "other"))
-    for socket in (converted, other):
+    converted, unrelated = (office.socket(tmp_path / name) for name in ("converted", "other"))
+    for socket in (converted, unrelated):
         socket.touch()
     remove_leftovers(tmp_path / "converted")
-    assert [*tmp_path.glob("OSL_PIPE_*")] == [other]
+    assert [*tmp_path.glob("OSL_PIPE_*")] == [unrelated]

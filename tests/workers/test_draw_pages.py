@@ -24,15 +24,15 @@ Made = Callable[..., PageDrawer]
 
 @pytest.fixture
 def drawer() -> Iterator[Made]:
-    made: list[PageDrawer] = []
+    drawers: list[PageDrawer] = []
 
     def make(limits: ParseOptions = PATIENT, at_once: int = 2) -> PageDrawer:
-        made.append(PageDrawer(limits=limits, at_once=at_once))
-        return made[-1]
+        drawers.append(PageDrawer(limits=limits, at_once=at_once))
+        return drawers[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for page_drawer in drawers:
+        page_drawer.close()
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def store(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _page(store: Path, name: str, page: int = 1, dpi: int = 50, **more: object) -> Drawing:
-    return Drawing(str(store), name, page, dpi, **more)  # type: ignore[arg-type]
+def _page(store: Path, name: str, page: int = 1, dpi: int = 50, **options: object) -> Drawing:
+    return Drawing(str(store), name, page, dpi, **options)  # type: ignore[arg-type]
 
 
 def test_the_bomb_is_small_and_reads_in_no_time() -> None:
@@ -55,79 +55,79 @@ def test_the_bomb_is_small_and_reads_in_no_time() -> None:
 
 
 def test_a_page_is_drawn_and_kept_for_whoever_asks_next(drawer: Made, store: Path) -> None:
-    made = drawer()
-    first = made.draw(_page(store, "good.pdf", highlight=((10.0, 10.0, 90.0, 90.0),))).result()
+    page_drawer = drawer()
+    first = page_drawer.draw(_page(store, "good.pdf", highlight=((10.0, 10.0, 90.0, 90.0),))).result()
     assert first.startswith(b"\x89PNG")
-    assert made.draw(_page(store, "good.pdf")).result() != first, "this one has no box"
+    assert page_drawer.draw(_page(store, "good.pdf")).result() != first, "this one has no box"
     (store / "good.pdf").unlink()
-    assert made.draw(_page(store, "good.pdf", highlight=((10.0, 10.0, 90.0, 90.0),))).result() == first
+    assert page_drawer.draw(_page(store, "good.pdf", highlight=((10.0, 10.0, 90.0, 90.0),))).result() == first
 
 
 def test_a_page_that_takes_too_long_does_so_once_for_all_who_ask(drawer: Made, store: Path) -> None:
-    made = drawer(HASTY)
-    both = [made.draw(_page(store, "bomb.pdf")), made.draw(_page(store, "bomb.pdf"))]
-    for future in both:
+    page_drawer = drawer(HASTY)
+    futures = [page_drawer.draw(_page(store, "bomb.pdf")), page_drawer.draw(_page(store, "bomb.pdf"))]
+    for future in futures:
         with pytest.raises(BadInputError, match=r"page 1 can't be drawn: it takes more than 0.5 s") as raised:
             future.result()
         assert raised.value.code is FailureCode.TIME_LIMIT
-    boxed = made.draw(_page(store, "bomb.pdf", highlight=((1.0, 1.0, 9.0, 9.0),)))
+    boxed = page_drawer.draw(_page(store, "bomb.pdf", highlight=((1.0, 1.0, 9.0, 9.0),)))
     assert boxed.done(), "it is remembered, whatever is to be drawn over the page"
     assert isinstance(boxed.exception(), BadInputError)
 
 
 def test_a_page_that_takes_too_long_does_so_once_for_higher_resolutions(drawer: Made, store: Path) -> None:
-    made = drawer(HASTY)
-    waiting = [made.draw(_page(store, "bomb.pdf", dpi=dpi)) for dpi in range(50, 60)]
+    page_drawer = drawer(HASTY)
+    waiting = [page_drawer.draw(_page(store, "bomb.pdf", dpi=dpi)) for dpi in range(50, 60)]
     assert isinstance(waiting[0].exception(), BadInputError)
-    made.limits = PATIENT  # from here on an attempt would never end
+    page_drawer.limits = PATIENT  # from here on an attempt would never end
     assert all(isinstance(future.exception(timeout=60), BadInputError) for future in waiting)
-    later = made.draw(_page(store, "bomb.pdf", dpi=200))
+    later = page_drawer.draw(_page(store, "bomb.pdf", dpi=200))
     assert later.done()
     assert isinstance(later.exception(), BadInputError)
-    assert not made.draw(_page(store, "bomb.pdf", dpi=36)).done(), "a lower one may take less"
+    assert not page_drawer.draw(_page(store, "bomb.pdf", dpi=36)).done(), "a lower one may take less"
 
 
 def test_a_failure_is_forgotten_after_a_while(drawer: Made, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draw_pages, "FAILURE_S", 0.0)
-    made = drawer()
+    page_drawer = drawer()
     (store / "late.pdf").write_bytes(b"")
-    assert isinstance(made.draw(_page(store, "late.pdf")).exception(), BadInputError)
+    assert isinstance(page_drawer.draw(_page(store, "late.pdf")).exception(), BadInputError)
     write_manual(store / "late.pdf", "pump")
-    assert made.draw(_page(store, "late.pdf")).result().startswith(b"\x89PNG")
+    assert page_drawer.draw(_page(store, "late.pdf")).result().startswith(b"\x89PNG")
 
 
 def test_one_document_keeps_no_other_from_being_drawn(drawer: Made, store: Path) -> None:
-    made = drawer(at_once=2)
-    endless = [made.draw(_page(store, "bomb.pdf", dpi=dpi)) for dpi in range(50, 60)]
-    assert made.draw(_page(store, "good.pdf")).result().startswith(b"\x89PNG")
+    page_drawer = drawer(at_once=2)
+    endless = [page_drawer.draw(_page(store, "bomb.pdf", dpi=dpi)) for dpi in range(50, 60)]
+    assert page_drawer.draw(_page(store, "good.pdf")).result().startswith(b"\x89PNG")
     assert not any(future.done() for future in endless)
 
 
 def test_documents_that_break_a_limit_share_a_child_and_come_last(drawer: Made, store: Path) -> None:
     shutil.copy(store / "bomb.pdf", store / "bomb2.pdf")
-    made = drawer(HASTY, at_once=2)
+    page_drawer = drawer(HASTY, at_once=2)
     for name in ("bomb.pdf", "bomb2.pdf"):
-        assert isinstance(made.draw(_page(store, name)).exception(), BadInputError)
-    made.limits = PATIENT
-    endless = [made.draw(_page(store, name, dpi=dpi)) for dpi in range(36, 46) for name in ("bomb.pdf", "bomb2.pdf")]
+        assert isinstance(page_drawer.draw(_page(store, name)).exception(), BadInputError)
+    page_drawer.limits = PATIENT
+    endless = [page_drawer.draw(_page(store, name, dpi=dpi)) for dpi in range(36, 46) for name in ("bomb.pdf", "bomb2.pdf")]
     for page in (1, 2):
-        assert made.draw(_page(store, "good.pdf", page)).result().startswith(b"\x89PNG")
+        assert page_drawer.draw(_page(store, "good.pdf", page)).result().startswith(b"\x89PNG")
     assert not any(future.done() for future in endless)
 
 
 def test_what_nobody_waits_for_is_dropped_or_stopped(drawer: Made, store: Path) -> None:
-    made = drawer(at_once=1)
-    endless = [made.draw(_page(store, "bomb.pdf", dpi=dpi)) for dpi in (50, 60)]
-    waiting = made.draw(_page(store, "good.pdf"))
+    page_drawer = drawer(at_once=1)
+    endless = [page_drawer.draw(_page(store, "bomb.pdf", dpi=dpi)) for dpi in (50, 60)]
+    waiting = page_drawer.draw(_page(store, "good.pdf"))
     for future in endless:
         assert future.cancel()
     assert waiting.result().startswith(b"\x89PNG"), "the only child is free again"
 
 
 def test_one_who_leaves_takes_nothing_from_one_who_stays(drawer: Made, store: Path) -> None:
-    made = drawer(at_once=1)
-    endless = made.draw(_page(store, "bomb.pdf"))
-    leaves, stays = made.draw(_page(store, "good.pdf")), made.draw(_page(store, "good.pdf"))
+    page_drawer = drawer(at_once=1)
+    endless = page_drawer.draw(_page(store, "bomb.pdf"))
+    leaves, stays = page_drawer.draw(_page(store, "good.pdf")), page_drawer.draw(_page(store, "good.pdf"))
     assert leaves.cancel()
     assert endless.cancel()
     assert stays.result().startswith(b"\x89PNG")
@@ -136,27 +136,27 @@ def test_one_who_leaves_takes_nothing_from_one_who_stays(drawer: Made, store: Pa
 def test_the_queue_is_bounded_for_one_document_and_for_all(
     drawer: Made, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = drawer(at_once=1)
-    other = made.draw(_page(store, "bomb.pdf", dpi=36))
+    page_drawer = drawer(at_once=1)
+    endless = page_drawer.draw(_page(store, "bomb.pdf", dpi=36))
     while not multiprocessing.active_children():  # from here on all wait
         pass
-    pages = [made.draw(_page(store, "good.pdf", page=page)) for page in range(1, WAITING_A_DOCUMENT + 1)]
+    pages = [page_drawer.draw(_page(store, "good.pdf", page=page)) for page in range(1, WAITING_A_DOCUMENT + 1)]
     with pytest.raises(TransientError, match="too many pages are waiting"):
-        made.draw(_page(store, "good.pdf", page=WAITING_A_DOCUMENT + 1))
-    made.draw(_page(store, "other.pdf"))
+        page_drawer.draw(_page(store, "good.pdf", page=WAITING_A_DOCUMENT + 1))
+    page_drawer.draw(_page(store, "other.pdf"))
     monkeypatch.setattr(draw_pages, "WAITING", WAITING_A_DOCUMENT + 1)
     with pytest.raises(TransientError, match="too many pages are waiting"):
-        made.draw(_page(store, "other.pdf", dpi=60))
-    assert not any(future.done() for future in [other, *pages])
+        page_drawer.draw(_page(store, "other.pdf", dpi=60))
+    assert not any(future.done() for future in [endless, *pages])
 
 
 def test_closing_ends_what_is_drawn_and_what_waits(drawer: Made, store: Path) -> None:
-    made = drawer(at_once=1)
-    futures = [made.draw(_page(store, name)) for name in ("bomb.pdf", "good.pdf")]
-    made.close()
+    page_drawer = drawer(at_once=1)
+    futures = [page_drawer.draw(_page(store, name)) for name in ("bomb.pdf", "good.pdf")]
+    page_drawer.close()
     assert [type(future.exception()) for future in futures] == [TransientError, TransientError]
     with pytest.raises(TransientError):
-        made.draw(_page(store, "good.pdf"))
+        page_drawer.draw(_page(store, "good.pdf"))
 
 
 @pytest.mark.parametrize(
@@ -179,13 +179,13 @@ def test_what_is_no_document_is_one_line(drawer: Made, store: Path, data: bytes,
 def test_an_encrypted_document_is_drawn_with_its_password(drawer: Made, store: Path) -> None:
     with pymupdf.open(store / "good.pdf") as pdf:
         pdf.save(store / "locked.pdf", encryption=pymupdf.PDF_ENCRYPT_AES_256, user_pw="wombat", owner_pw="emu")
-    made = drawer()
-    error = made.draw(_page(store, "locked.pdf")).exception()
+    page_drawer = drawer()
+    error = page_drawer.draw(_page(store, "locked.pdf")).exception()
     assert isinstance(error, BadInputError)
     assert error.message == "page 1 can't be drawn: the file needs a password; none of those given opens it"
     drawing = _page(store, "locked.pdf", page=2, passwords=("kiwi", "wombat"))
     assert "wombat" not in repr(drawing)
-    assert made.draw(drawing).result().startswith(b"\x89PNG")
+    assert page_drawer.draw(drawing).result().startswith(b"\x89PNG")
 
 
 def test_a_page_too_large_says_at_which_resolution_it_can_be_drawn(drawer: Made, store: Path) -> None:
@@ -193,17 +193,20 @@ def test_a_page_too_large_says_at_which_resolution_it_can_be_drawn(drawer: Made,
         pdf.new_page(width=9000, height=9000)
         pdf.new_page(width=20_000, height=100)
         pdf.save(store / "large.pdf")
-    made = drawer()
-    error = made.draw(_page(store, "large.pdf", dpi=110)).exception()
+    page_drawer = drawer()
+    error = page_drawer.draw(_page(store, "large.pdf", dpi=110)).exception()
     assert str(error) == "page 1 is too large to draw at 110 dpi: 9000 × 9000 pt; at 64 dpi it can be drawn"
-    assert made.draw(_page(store, "large.pdf", dpi=64)).result().startswith(b"\x89PNG")
-    assert str(made.draw(_page(store, "large.pdf", page=2)).exception()) == "page 2 is too large to draw: 20000 × 100 pt"
+    assert page_drawer.draw(_page(store, "large.pdf", dpi=64)).result().startswith(b"\x89PNG")
+    assert (
+        str(page_drawer.draw(_page(store, "large.pdf", page=2)).exception())
+        == "page 2 is too large to draw: 20000 × 100 pt"
+    )
 
 
 def test_memory_is_bounded(drawer: Made, store: Path) -> None:
-    made = drawer(ParseOptions(timeout_s=3600, memory_mb=256))
+    page_drawer = drawer(ParseOptions(timeout_s=3600, memory_mb=256))
     (store / "deep.pdf").write_bytes(transparency_bomb(depth=9, calls=1).replace(b"0 0 595 842", b"0 0 2800 2800"))
-    error = made.draw(_page(store, "deep.pdf", dpi=200)).exception()
+    error = page_drawer.draw(_page(store, "deep.pdf", dpi=200)).exception()
     assert isinstance(error, BadInputError)
     assert error.code is FailureCode.MEMORY_LIMIT
     assert error.message == "page 1 can't be drawn: it takes more than 256 MiB of memory"

@@ -35,8 +35,8 @@ def listening() -> Iterator[tuple[str, int]]:
         yield server.getsockname()
 
 
-def _run(work: Callable[[Any, Callable[[int], None]], Any], task: Any) -> Done[Any] | Refused:
-    ((_, last),) = run_all(work, [task], LIMITS)
+def _run(function: Callable[[Any, Callable[[int], None]], Any], task: Any) -> Done[Any] | Refused:
+    ((_, last),) = run_all(function, [task], LIMITS)
     return last
 
 
@@ -96,7 +96,7 @@ _Attempt = tuple[Any, str, Any, str, tuple[str, int]]
 
 def _take_over(attempt: _Attempt, opened: Callable[[int], None]) -> object:
     """Do a step's work with a PDF that makes the function that opens it connect to an address."""
-    step, work, task, opens, address = attempt
+    step, function_name, task, opens, address = attempt
 
     def connect(*_: object, **__: object) -> None:
         raise BadInputError(_connect(address), FailureCode.CRASHED)
@@ -110,8 +110,8 @@ def _take_over(attempt: _Attempt, opened: Callable[[int], None]) -> object:
         "subjects": pages,
     }
     setattr(module[step], opens, connect)
-    done: object = getattr(module[step], work)(task, opened)
-    return done
+    result: object = getattr(module[step], function_name)(task, opened)
+    return result
 
 
 @pytest.mark.usefixtures("isolating")
@@ -137,8 +137,8 @@ def test_no_step_opens_a_pdf_with_the_network(step: str, tmp_path: Path, listeni
         "samples": ("_texts", (source, "a.pdf", 1), "open_document"),
         "subjects": ("_subject", (document_file(doc_id), address, ()), "open_document"),
     }
-    work, task, opens = attempts[step]
-    last = _run(_take_over, (step, work, task, opens, listening))
+    function_name, task, opens = attempts[step]
+    last = _run(_take_over, (step, function_name, task, opens, listening))
     assert last == Refused(FailureCode.CRASHED, "refused")
 
 

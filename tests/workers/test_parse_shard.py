@@ -49,7 +49,7 @@ class Room:
     ) -> dict[str, ParseOutcome]:
         """Parse what was planned, and return the outcomes by the names of the files; each has one."""
         jobs = list(self.jobs.values()) if jobs is None else jobs
-        found = list(
+        outcomes = list(
             parse_documents(
                 jobs,
                 source=open_source(str(self.source)),
@@ -59,10 +59,10 @@ class Room:
                 run_id="run-1",
             )
         )
-        assert sorted(outcome.doc_id for outcome in found) == sorted(job.doc_id for job in jobs)
+        assert sorted(outcome.doc_id for outcome in outcomes) == sorted(job.doc_id for job in jobs)
         assert multiprocessing.active_children() == []
         names = {job.doc_id: job.source for job in jobs}
-        return {names[outcome.doc_id]: outcome for outcome in found}
+        return {names[outcome.doc_id]: outcome for outcome in outcomes}
 
     def is_parsed(self, job: ParseJob, options: ParseOptions = OPTIONS) -> bool:
         """Return whether the store has a finished parse of a document."""
@@ -176,10 +176,10 @@ def test_a_finished_parse_is_used_again_and_nothing_is_written(room: Room) -> No
     room.add_manual("pump.pdf")
     room.add("page.pdf", b"<html>")
     first = room.parse()
-    written = room.written()
+    files_before = room.written()
     (room.source / "pump.pdf").unlink()
     assert room.parse()["pump.pdf"] == first["pump.pdf"]
-    assert room.written() == written
+    assert room.written() == files_before
 
 
 def test_a_parse_that_was_cut_short_is_taken_up_again_and_comes_out_the_same(room: Room) -> None:

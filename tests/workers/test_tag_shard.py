@@ -32,9 +32,9 @@ def _job(store: ObjectStore, tmp_path: Path, *inscriptions: Inscription, seed: i
 
 def _tagged(store: ObjectStore, jobs: Sequence[TagJob], limits: ParseOptions | None = None) -> list[TagOutcome]:
     options = limits or ParseOptions(workers=1)
-    found = list(tag_documents(jobs, store_address=store.root, limits=options, passwords=(), run_id="run-1"))
+    outcomes = list(tag_documents(jobs, store_address=store.root, limits=options, passwords=(), run_id="run-1"))
     assert multiprocessing.active_children() == []
-    return found
+    return outcomes
 
 
 def test_a_copy_is_made_once(store: ObjectStore, tmp_path: Path) -> None:

@@ -106,8 +106,8 @@ class Embedding:
         documents_by_content: dict[str, list[_DocumentVectors]] = {}
         contents: dict[str, EmbeddingInput] = {}
         for doc_id, rows in group:
-            if own := vectors.contents(rows):
-                document = _DocumentVectors.of(store, vectors, doc_id, own, self._before.get(doc_id))
+            if row_contents := vectors.contents(rows):
+                document = _DocumentVectors.of(store, vectors, doc_id, row_contents, self._before.get(doc_id))
                 if document is not None and not document.missing:
                     document.write(store, vectors)
                 elif document is not None:
@@ -119,7 +119,7 @@ class Embedding:
         self._start_ray(not is_few(space, len(contents), corpus.embedding_models, corpus.ray))
         failures: list[RowFailure] = []
         unfinished: dict[str, _DocumentVectors] = {}
-        embedded_count, written = 0, time.monotonic()
+        embedded_count, written_at = 0, time.monotonic()
         self._report(Step.EMBED, self.count, self.count + len(contents))
         try:
             for outcomes in self._vectors(space, list(contents), contents):
@@ -130,10 +130,10 @@ class Embedding:
                         document.new[name] = vector
                         del document.missing[name]
                         unfinished[document.doc_id] = document
-                is_due = time.monotonic() - written > _WRITTEN_EVERY_S
+                is_due = time.monotonic() - written_at > _WRITTEN_EVERY_S
                 for document in [document for document in unfinished.values() if is_due or not document.missing]:
                     unfinished.pop(document.doc_id).write(store, vectors)
-                    written = time.monotonic()
+                    written_at = time.monotonic()
                 embedded_count += len(outcomes)
                 self._report(Step.EMBED, self.count + embedded_count, self.count + len(contents))
         finally:

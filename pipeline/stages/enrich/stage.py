@@ -121,10 +121,12 @@ def _structure(workspace: Workspace, plan: Plan, structuring: "_Structuring") ->
     inherited, doc_ids = structure({change.before.doc_id for change in changes})
     failures = structuring.failed
     lost = {doc_id: no_document(failure.code, failure.message) for doc_id, failure in failures.items()}
-    whole = [change for change in changes if failures.keys().isdisjoint((change.now.doc_id, change.before.doc_id))]
+    complete_changes = [
+        change for change in changes if failures.keys().isdisjoint((change.now.doc_id, change.before.doc_id))
+    ]
     kept_ids = {change.before.doc_id for change in changes} - failures.keys()
     plan_before = plan
-    plan = keep_earlier(workspace, plan, changes, {**lost, **faults_of_structure(workspace, whole)}, kept_ids)
+    plan = keep_earlier(workspace, plan, changes, {**lost, **faults_of_structure(workspace, complete_changes)}, kept_ids)
     return (plan, inherited, doc_ids) if plan is plan_before else (plan, *structure())
 
 

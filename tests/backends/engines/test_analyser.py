@@ -55,28 +55,28 @@ def test_a_question_is_asked_in_every_language_of_the_version_and_no_term_twice(
 @given(st.text(), st.sampled_from([None, *sorted(STEMMED), "zh", "ja", "th"]))
 def test_a_text_is_found_by_itself(text: str, language: str | None) -> None:
     """Whatever a text holds, a question in the same words has terms of it, and no term has a space."""
-    kept = {*terms(text, language).split(" ")}
-    asked = query_terms(text, [] if language is None else [language])
-    assert {*asked} <= kept | {""}
-    assert all(term == "".join(term.split()) and term for term in asked)
+    text_terms = {*terms(text, language).split(" ")}
+    question_terms = query_terms(text, [] if language is None else [language])
+    assert {*question_terms} <= text_terms | {""}
+    assert all(term == "".join(term.split()) and term for term in question_terms)
 
 
 @pytest.mark.parametrize(
-    ("asked", "written"),
+    ("query", "code"),
     [("E104", "E-104"), ("SK4471B", "SK-4471-B"), ("F0091", "F-0091"), ("V-12", "V12"), ("v12", "V‑12")],
 )
-def test_a_part_code_is_found_with_and_without_hyphens(asked: str, written: str) -> None:
-    text = f"Replace the seal {written} first."
-    assert set(query_terms(f"What is {asked}?", ["en"])) & set(terms(written, "en").split())
-    assert [text[start:stop] for start, stop in spans(text, "en", query_terms(asked, ["en"]))] == [written]
+def test_a_part_code_is_found_with_and_without_hyphens(query: str, code: str) -> None:
+    text = f"Replace the seal {code} first."
+    assert set(query_terms(f"What is {query}?", ["en"])) & set(terms(code, "en").split())
+    assert [text[start:stop] for start, stop in spans(text, "en", query_terms(query, ["en"]))] == [code]
 
 
 @given(st.text(), st.text(), st.sampled_from([None, "en", "de", "zh"]))
 def test_places_are_in_order_and_apart(text: str, question: str, language: str | None) -> None:
-    found = spans(text, language, query_terms(question, ["en", "de", "zh"]))
-    places = [place for span in found for place in span]
-    assert places == sorted(places)
-    assert all(0 <= start < stop <= len(text) for start, stop in found)
+    matches = spans(text, language, query_terms(question, ["en", "de", "zh"]))
+    offsets = [offset for span in matches for offset in span]
+    assert offsets == sorted(offsets)
+    assert all(0 <= start < stop <= len(text) for start, stop in matches)
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ def test_places_are_in_order_and_apart(text: str, question: str, language: str |
     ],
 )
 def test_places_of_words(text: str, language: str, question: str, expected: list[str]) -> None:
-    found = spans(text, language, query_terms(question, [language]))
-    assert [text[start:stop] for start, stop in found] == expected
+    matches = spans(text, language, query_terms(question, [language]))
+    assert [text[start:stop] for start, stop in matches] == expected

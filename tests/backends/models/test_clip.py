@@ -117,19 +117,19 @@ def test_what_is_missing_is_named_before_anything_is_loaded(name: str, says: str
         if text is not None:
             (tmp_path / kind / clip.CONFIG).write_text(text)
     (tmp_path / "vague" / "model.safetensors").touch()
-    given = name.format(empty=tmp_path / "empty", bare=tmp_path / "bare", vague=tmp_path / "vague")
+    model_name = name.format(empty=tmp_path / "empty", bare=tmp_path / "bare", vague=tmp_path / "vague")
     with pytest.raises(UserError, match=rf"^embeddings\.image: {says}"):
-        IMAGE_EMBEDDERS.find(ModelName(given, "1", (), "embeddings.image")).card()
+        IMAGE_EMBEDDERS.find(ModelName(model_name, "1", (), "embeddings.image")).card()
 
 
 def test_a_name_on_the_hub_is_found_in_its_cache(
     folder: Path, embedder: PictureEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = "0" * 40
-    place = tmp_path / "models--acme--tiny"
-    shutil.copytree(folder, place / "snapshots" / commit)
-    (place / "refs").mkdir()
-    (place / "refs" / "v1").write_text(commit)
+    cache_folder = tmp_path / "models--acme--tiny"
+    shutil.copytree(folder, cache_folder / "snapshots" / commit)
+    (cache_folder / "refs").mkdir()
+    (cache_folder / "refs" / "v1").write_text(commit)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     offered = IMAGE_EMBEDDERS.find(ModelName("acme/tiny", "v1", (), "embeddings.image"))
@@ -149,19 +149,21 @@ def test_a_unified_vector_is_the_weighted_mean_or_the_concatenation(
     pictures, words = embedder.embed_pictures(PICTURES[:3]), embedder.embed_documents(texts)
     offered = IMAGE_EMBEDDERS.find(named(folder, combine=how, image_weight=0.25))
     unified: PairEmbedder = offered.load(4)
-    made = unified.embed_pairs(PICTURES[:3], texts)
-    asked = unified.embed_query("a seal")
-    assert np.linalg.norm(made, axis=1) == pytest.approx(np.ones(3), abs=1e-6)
-    assert made.shape[1] == asked.size == unified.dimension == offered.card().dimension
+    pair_vectors = unified.embed_pairs(PICTURES[:3], texts)
+    query_vector = unified.embed_query("a seal")
+    assert np.linalg.norm(pair_vectors, axis=1) == pytest.approx(np.ones(3), abs=1e-6)
+    assert pair_vectors.shape[1] == query_vector.size == unified.dimension == offered.card().dimension
     question = embedder.embed_query("a seal")
     if how == "mean":
         mean = 0.25 * pictures + 0.75 * words
-        assert made == pytest.approx(mean / np.linalg.norm(mean, axis=1, keepdims=True), abs=ROUNDING)
-        assert asked == pytest.approx(question, abs=ROUNDING)
+        assert pair_vectors == pytest.approx(mean / np.linalg.norm(mean, axis=1, keepdims=True), abs=ROUNDING)
+        assert query_vector == pytest.approx(question, abs=ROUNDING)
     else:
-        assert made == pytest.approx(np.hstack([0.5 * pictures, np.sqrt(0.75) * words]), abs=ROUNDING)
-        assert made @ asked == pytest.approx(0.25 * pictures @ question + 0.75 * words @ question, abs=ROUNDING)
-    assert unified.embed_query_picture(PICTURES[0]).shape == asked.shape
+        assert pair_vectors == pytest.approx(np.hstack([0.5 * pictures, np.sqrt(0.75) * words]), abs=ROUNDING)
+        assert pair_vectors @ query_vector == pytest.approx(
+            0.25 * pictures @ question + 0.75 * words @ question, abs=ROUNDING
+        )
+    assert unified.embed_query_picture(PICTURES[0]).shape == query_vector.shape
 
 
 @pytest.mark.parametrize("how", ["mean", "concatenation"])
@@ -170,14 +172,14 @@ def test_a_weight_of_nothing_or_all_leaves_one_modality(how: str, weight: float)
     chance = np.random.default_rng(1)
     drawn = (chance.normal(size=(5, 8)).astype(np.float32) for _ in range(3))
     pictures, words, questions = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in drawn)
-    made = combine(pictures, words, how=how, image_weight=weight)
-    asked = combine(questions, questions, how=how, image_weight=weight)
-    assert made @ asked.T == pytest.approx((pictures if weight else words) @ questions.T, abs=ROUNDING)
+    pair_vectors = combine(pictures, words, how=how, image_weight=weight)
+    question_vectors = combine(questions, questions, how=how, image_weight=weight)
+    assert pair_vectors @ question_vectors.T == pytest.approx((pictures if weight else words) @ questions.T, abs=ROUNDING)
 
 
 @pytest.mark.skipif("INSET_CLIP" not in os.environ, reason="INSET_CLIP names no folder with real weights of open_clip")
 def test_a_red_square_is_nearer_to_red_than_to_blue() -> None:
     embedder = IMAGE_EMBEDDERS.find(ModelName(os.environ["INSET_CLIP"], "1")).load(2)
     pictures = embedder.embed_pictures([square("red"), square("blue")])
-    asked = np.stack([embedder.embed_query(f"a {colour} square") for colour in ("red", "blue")])
-    assert list((pictures @ asked.T).argmax(axis=1)) == [0, 1]
+    question_vectors = np.stack([embedder.embed_query(f"a {colour} square") for colour in ("red", "blue")])
+    assert list((pictures @ question_vectors.T).argmax(axis=1)) == [0, 1]

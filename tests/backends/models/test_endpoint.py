@@ -52,10 +52,10 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(
-    server: EndpointServer, clock: Clock | None = None, *, options: dict[str, Any] | None = None, **named: Any
+    server: EndpointServer, clock: Clock | None = None, *, options: dict[str, Any] | None = None, **settings: Any
 ) -> Endpoint:
     at = EndpointOptions(url=server.url, **(options or {}))
-    captioner = ModelEntry(**{"kind": "vlm", "model": "tiny", "revision": "1", **named}, endpoint=at)
+    captioner = ModelEntry(**{"kind": "vlm", "model": "tiny", "revision": "1", **settings}, endpoint=at)
     return Endpoint("models.shapes", captioner, clock or Clock())
 
 
@@ -83,9 +83,9 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 
 def png(width: int, height: int, mode: str = "RGB", encoding: str = "PNG") -> bytes:
     noise = np.random.default_rng(0).integers(0, 255, (height, width, len(mode)), np.uint8)
-    written = io.BytesIO()
-    Image.fromarray(noise.squeeze(), mode).save(written, encoding)
-    return written.getvalue()
+    buffer = io.BytesIO()
+    Image.fromarray(noise.squeeze(), mode).save(buffer, encoding)
+    return buffer.getvalue()
 
 
 def message(outcome: Outcome) -> str:
@@ -115,9 +115,9 @@ def test_what_may_succeed_is_tried_again_and_counted(
 ) -> None:
     endpoint.script(reaction)
     model = made(endpoint, clock)
-    found = ask(model, "what is it?")["what is it?"]
-    assert isinstance(found, Reply)
-    assert found.calls == model.usage.calls == paid
+    outcome = ask(model, "what is it?")["what is it?"]
+    assert isinstance(outcome, Reply)
+    assert outcome.calls == model.usage.calls == paid
     assert model.faults == {fault: 1}
     assert len(endpoint.calls) == 2
     assert clock.passed > 0
@@ -129,9 +129,9 @@ def test_when_all_tries_are_spent_it_may_succeed_another_time(
 ) -> None:
     endpoint.replies = lambda _: reaction
     model = made(endpoint, options={"retries": 2})
-    found = ask(model, "it")["it"]
-    assert type(found) is TransientError
-    assert found.message.startswith("models.shapes: http://127.0.0.1:")
+    outcome = ask(model, "it")["it"]
+    assert type(outcome) is TransientError
+    assert outcome.message.startswith("models.shapes: http://127.0.0.1:")
     assert model.faults == {fault: 3}
     assert model.usage.calls == 3 * (paid - 1)
     assert len(endpoint.calls) == 3
@@ -140,11 +140,11 @@ def test_when_all_tries_are_spent_it_may_succeed_another_time(
 def test_a_call_that_takes_too_long_is_tried_again(ask: Ask, endpoint: EndpointServer, clock: Clock) -> None:
     endpoint.script(hang())
     model = made(endpoint, clock, options={"timeout_s": 0.2, "retries": 20})
-    found = ask(model, "it")["it"]
-    assert isinstance(found, Reply)
+    outcome = ask(model, "it")["it"]
+    assert isinstance(outcome, Reply)
     # A busy machine may be late with the second answer too, and with the third; one in time is enough.
-    assert model.faults == {"timeouts": found.calls - 1}
-    assert len(endpoint.calls) == found.calls > 1
+    assert model.faults == {"timeouts": outcome.calls - 1}
+    assert len(endpoint.calls) == outcome.calls > 1
 
 
 def test_an_answer_that_comes_in_drops_is_bounded_as_a_whole(endpoint: EndpointServer) -> None:
@@ -196,9 +196,9 @@ def test_a_server_that_gives_nothing_more_is_left_alone(
 ) -> None:
     endpoint.script("Words.", reaction)
     model = made(endpoint, clock, options={"concurrency": 1})
-    found = ask(model, "a", "b", "c", "d")
-    assert isinstance(found["a"], Reply)
-    assert [type(found[name]) for name in "bcd"] == [TransientError] * 3
+    outcomes = ask(model, "a", "b", "c", "d")
+    assert isinstance(outcomes["a"], Reply)
+    assert [type(outcomes[name]) for name in "bcd"] == [TransientError] * 3
     assert len(endpoint.calls) == 2
     assert type(ask(model, "e")["e"]) is TransientError
     assert len(endpoint.calls) == 2
@@ -208,11 +208,11 @@ def test_a_server_that_gives_nothing_more_is_left_alone(
 def test_a_dead_server_costs_a_few_requests_not_all(endpoint: EndpointServer) -> None:
     endpoint.replies = lambda _: status(500)
     model = made(endpoint, options={"concurrency": 1, "retries": 1})
-    found = asked(model, *map(str, range(500)))
-    assert len(found) == 500
-    assert {type(outcome) for outcome in found.values()} == {TransientError}
+    outcomes = asked(model, *map(str, range(500)))
+    assert len(outcomes) == 500
+    assert {type(outcome) for outcome in outcomes.values()} == {TransientError}
     assert len(endpoint.calls) == 2 * FAILURES_IN_A_ROW
-    assert "20 requests in a row failed" in message(found["499"])
+    assert "20 requests in a row failed" in message(outcomes["499"])
     assert type(asked(model, "later")["later"]) is TransientError
     assert len(endpoint.calls) == 2 * FAILURES_IN_A_ROW
 
@@ -221,8 +221,8 @@ def test_a_dead_server_costs_a_few_requests_not_all(endpoint: EndpointServer) ->
 def test_failures_that_are_not_in_a_row_end_nothing(endpoint: EndpointServer, between: Reaction) -> None:
     turns = iter(range(1000))
     endpoint.replies = lambda _: status(500) if next(turns) % FAILURES_IN_A_ROW else between
-    found = asked(made(endpoint, options={"concurrency": 1, "retries": 0}), *map(str, range(60)))
-    assert sum(not isinstance(outcome, TransientError) for outcome in found.values()) == 3
+    outcomes = asked(made(endpoint, options={"concurrency": 1, "retries": 0}), *map(str, range(60)))
+    assert sum(not isinstance(outcome, TransientError) for outcome in outcomes.values()) == 3
     assert len(endpoint.calls) == 60
 
 
@@ -245,12 +245,12 @@ def test_what_would_end_alike_is_not_paid_for_again(
 ) -> None:
     endpoint.replies = lambda call: reaction if call.prompt == "b" else "Words."
     model = made(endpoint)
-    found = ask(model, "a", "b", "c")
-    assert isinstance(found["a"], Reply)
-    assert isinstance(found["c"], Reply)
-    assert isinstance(found["b"], BadInputError)
-    assert found["b"].code is FailureCode.MODEL_FAILED
-    assert why in found["b"].message
+    outcomes = ask(model, "a", "b", "c")
+    assert isinstance(outcomes["a"], Reply)
+    assert isinstance(outcomes["c"], Reply)
+    assert isinstance(outcomes["b"], BadInputError)
+    assert outcomes["b"].code is FailureCode.MODEL_FAILED
+    assert why in outcomes["b"].message
     assert model.faults == {fault: 1}
     assert len(endpoint.calls) == 3
 
@@ -258,13 +258,17 @@ def test_what_would_end_alike_is_not_paid_for_again(
 def test_tokens_of_what_came_to_nothing_are_counted(endpoint: EndpointServer) -> None:
     endpoint.script(answer("one two three", model="other"), answer("", finish_reason="content_filter"))
     model = made(endpoint, options={"concurrency": 1})
-    found = asked(model, "a b", "c", "d")
-    assert isinstance(found["d"], Reply)
-    assert (model.usage.calls, model.usage.input_tokens, model.usage.output_tokens) == (3, 4, 3 + found["d"].output_tokens)
+    outcomes = asked(model, "a b", "c", "d")
+    assert isinstance(outcomes["d"], Reply)
+    assert (model.usage.calls, model.usage.input_tokens, model.usage.output_tokens) == (
+        3,
+        4,
+        3 + outcomes["d"].output_tokens,
+    )
 
 
 @pytest.mark.parametrize(
-    ("named", "revision", "answered"),
+    ("model_name", "revision", "answered"),
     [
         ("gpt-4o", "1", "gpt-4o-2024-08-06"),
         ("gemini-1.5-flash", "1", "gemini-1.5-flash-001"),
@@ -277,32 +281,33 @@ def test_tokens_of_what_came_to_nothing_are_counted(endpoint: EndpointServer) ->
     ],
 )
 def test_a_date_behind_a_name_is_the_same_model(
-    ask: Ask, endpoint: EndpointServer, named: str, revision: str, answered: str
+    ask: Ask, endpoint: EndpointServer, model_name: str, revision: str, answered: str
 ) -> None:
     endpoint.replies = lambda _: answer("Words.", model=answered)
-    found = ask(made(endpoint, model=named, revision=revision), "it")["it"]
-    assert isinstance(found, Reply)
-    assert found.model == answered
+    outcome = ask(made(endpoint, model=model_name, revision=revision), "it")["it"]
+    assert isinstance(outcome, Reply)
+    assert outcome.model == answered
 
 
 @pytest.mark.parametrize(
-    ("named", "answered"), [("gpt-4o", "gpt-4o-mini"), ("gpt-4o", "gpt-4"), ("a", "b"), ("qwen2.5-vl-7b", "qwen2.5-vl-72b")]
+    ("model_name", "answered"),
+    [("gpt-4o", "gpt-4o-mini"), ("gpt-4o", "gpt-4"), ("a", "b"), ("qwen2.5-vl-7b", "qwen2.5-vl-72b")],
 )
-def test_words_of_another_model_are_not_kept(ask: Ask, endpoint: EndpointServer, named: str, answered: str) -> None:
+def test_words_of_another_model_are_not_kept(ask: Ask, endpoint: EndpointServer, model_name: str, answered: str) -> None:
     endpoint.script(answer("Words.", model=answered))
-    model = made(endpoint, model=named, options={"concurrency": 1})
-    found = ask(model, "a", "b")
-    assert type(found["a"]) is TransientError
-    assert f"asked for {named!r} and {answered!r} answered" in found["a"].message
-    assert isinstance(found["b"], Reply)
+    model = made(endpoint, model=model_name, options={"concurrency": 1})
+    outcomes = ask(model, "a", "b")
+    assert type(outcomes["a"]) is TransientError
+    assert f"asked for {model_name!r} and {answered!r} answered" in outcomes["a"].message
+    assert isinstance(outcomes["b"], Reply)
     assert model.faults == {"other_models": 1}
     assert len(endpoint.calls) == 2
 
 
 def test_an_answer_that_stopped_at_its_limit_is_not_complete(ask: Ask, endpoint: EndpointServer) -> None:
     endpoint.script(answer("It shows a", finish_reason="length"), "It shows a tree.")
-    found = ask(made(endpoint, options={"concurrency": 1}), "a", "b")
-    assert [outcome.complete for outcome in found.values() if isinstance(outcome, Reply)] == [False, True]
+    outcomes = ask(made(endpoint, options={"concurrency": 1}), "a", "b")
+    assert [outcome.complete for outcome in outcomes.values() if isinstance(outcome, Reply)] == [False, True]
 
 
 def test_a_mistake_in_the_corpus_file_ends_it_after_what_was_under_way(endpoint: EndpointServer) -> None:
@@ -318,11 +323,11 @@ def test_a_mistake_in_the_corpus_file_ends_it_after_what_was_under_way(endpoint:
 
     endpoint.replies = replies
     model = made(endpoint, options={"concurrency": 2, "api_key_env": "VLM_KEY"})
-    found: list[tuple[str, Outcome]] = []
+    outcomes: list[tuple[str, Outcome]] = []
     waiting = iter("abcdef")
     with pytest.raises(UserError, match=r"models\.shapes\.endpoint\.api_key_env: http.* refuses the API key in VLM_KEY"):
-        found.extend(model.replies(Request.of(name, name) for name in waiting))
-    assert [name for name, _ in found] == ["b"]
+        outcomes.extend(model.replies(Request.of(name, name) for name in waiting))
+    assert [name for name, _ in outcomes] == ["b"]
     assert [*waiting] == [*"cdef"], "no more requests are taken"
     endpoint.replies = lambda _: "Words."
     assert isinstance(asked(model, "c")["c"], Reply), "the mistake is corrected"
@@ -354,7 +359,7 @@ def test_who_waits_to_try_again_does_not_outlast_the_end(
 
 
 @pytest.mark.parametrize(
-    ("reaction", "said"),
+    ("reaction", "pattern"),
     [
         (status(401), r"endpoint\.api_key_env: .* wants an API key \(401\)"),
         (status(403), r"endpoint\.api_key_env: .* wants an API key \(403\)"),
@@ -367,10 +372,10 @@ def test_who_waits_to_try_again_does_not_outlast_the_end(
     ],
 )
 def test_a_setting_that_fits_no_request_is_the_users(
-    ask: Ask, endpoint: EndpointServer, reaction: Reaction, said: str
+    ask: Ask, endpoint: EndpointServer, reaction: Reaction, pattern: str
 ) -> None:
     endpoint.replies = lambda _: reaction
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=pattern):
         ask(made(endpoint), "a")
 
 
@@ -389,8 +394,8 @@ def test_a_server_that_rejects_everything_is_a_mistake_of_the_corpus_file(endpoi
 
 def test_many_rejected_pictures_are_their_own_fault_where_others_are_answered(endpoint: EndpointServer) -> None:
     endpoint.replies = lambda call: "Words." if call.prompt == "0" else status(400)
-    found = asked(made(endpoint, options={"concurrency": 1}), *map(str, range(50)))
-    assert sum(isinstance(outcome, BadInputError) for outcome in found.values()) == 49
+    outcomes = asked(made(endpoint, options={"concurrency": 1}), *map(str, range(50)))
+    assert sum(isinstance(outcome, BadInputError) for outcome in outcomes.values()) == 49
 
 
 def test_models_that_think_are_asked_by_the_names_they_know(ask: Ask, endpoint: EndpointServer) -> None:
@@ -402,8 +407,8 @@ def test_models_that_think_are_asked_by_the_names_they_know(ask: Ask, endpoint: 
 
     endpoint.replies = replies
     model = made(endpoint, max_tokens=77, temperature=1)
-    found = ask(model, *map(str, range(20)))
-    assert all(isinstance(outcome, Reply) for outcome in found.values())
+    outcomes = ask(model, *map(str, range(20)))
+    assert all(isinstance(outcome, Reply) for outcome in outcomes.values())
     assert model.faults == {}
     assert model.usage.calls == 20
     last = endpoint.calls[-1].json
@@ -439,19 +444,19 @@ def test_no_message_holds_the_key(ask: Ask, endpoint: EndpointServer, code: int)
     endpoint.replies = lambda _: status(code, f"your key {KEY} is not liked")
     model = made(endpoint, options={"api_key_env": "VLM_KEY", "retries": 0})
     try:
-        shown = message(ask(model, "a")["a"])
+        error_text = message(ask(model, "a")["a"])
     except UserError as error:
-        shown = error.message
-    assert KEY not in shown
+        error_text = error.message
+    assert KEY not in error_text
 
 
 def test_as_many_calls_run_as_may_and_no_more_is_taken(endpoint: EndpointServer) -> None:
     all_there = threading.Barrier(4, timeout=60)
-    taken = []
+    numbers = []
 
     def requests() -> Iterator[Request]:
         for number in range(12):
-            taken.append(number)
+            numbers.append(number)
             yield Request.of(str(number), str(number))
 
     def replies(_: Call) -> str:
@@ -460,15 +465,15 @@ def test_as_many_calls_run_as_may_and_no_more_is_taken(endpoint: EndpointServer)
 
     endpoint.replies = replies
     model = made(endpoint, options={"concurrency": 4})
-    for done, _ in enumerate(model.replies(requests()), start=1):
-        assert len(taken) <= done + 3
-    assert len(taken) == 12
+    for reply_count, _ in enumerate(model.replies(requests()), start=1):
+        assert len(numbers) <= reply_count + 3
+    assert len(numbers) == 12
     assert endpoint.at_once == 4
 
 
 def test_who_makes_requests_can_stop(endpoint: EndpointServer) -> None:
     model = made(endpoint, options={"concurrency": 2})
-    found: list[str] = []
+    names: list[str] = []
 
     def requests() -> Iterator[Request]:
         number = 0
@@ -476,8 +481,8 @@ def test_who_makes_requests_can_stop(endpoint: EndpointServer) -> None:
             yield Request.of(str(number), str(number))
             number += 1
 
-    found.extend(name for name, _ in model.replies(requests()))
-    assert len(found) == len(endpoint.calls) <= 5 + 2
+    names.extend(name for name, _ in model.replies(requests()))
+    assert len(names) == len(endpoint.calls) <= 5 + 2
 
 
 def test_calls_are_spread_over_the_minute(endpoint: EndpointServer, clock: Clock) -> None:
@@ -520,14 +525,14 @@ def test_a_picture_that_fits_is_sent_as_it_is(endpoint: EndpointServer) -> None:
 def test_a_larger_picture_keeps_its_ratio(endpoint: EndpointServer, size: tuple[int, int], sent: tuple[int, int]) -> None:
     for encoding in ("PNG", "JPEG"):
         asked(made(endpoint, max_side_px=300), "a", picture=png(*size, encoding=encoding))
-        found = Image.open(io.BytesIO(endpoint.pictures[-1]))
-        assert (found.size, found.format) == (sent, encoding)
+        image = Image.open(io.BytesIO(endpoint.pictures[-1]))
+        assert (image.size, image.format) == (sent, encoding)
 
 
 def test_what_is_transparent_is_white_to_the_model(endpoint: EndpointServer) -> None:
-    written = io.BytesIO()
-    Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(written, "PNG")
-    asked(made(endpoint), "a", picture=written.getvalue())
+    buffer = io.BytesIO()
+    Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(buffer, "PNG")
+    asked(made(endpoint), "a", picture=buffer.getvalue())
     assert Image.open(io.BytesIO(endpoint.pictures[0])).getpixel((0, 0)) == (255, 255, 255)
 
 
@@ -542,11 +547,16 @@ def test_a_chat_is_sent_with_its_roles_and_each_messages_pictures_before_its_wor
     list(made(endpoint).replies([Request("a", chat)]))
     (call,) = endpoint.calls
     assert call.pictures == pictures
-    shown = [
-        (one["role"], one["content"] if isinstance(one["content"], str) else [part["type"] for part in one["content"]])
-        for one in call.json["messages"]
+    sent_messages = [
+        (
+            sent_message["role"],
+            sent_message["content"]
+            if isinstance(sent_message["content"], str)
+            else [part["type"] for part in sent_message["content"]],
+        )
+        for sent_message in call.json["messages"]
     ]
-    assert shown == [
+    assert sent_messages == [
         ("system", "Cite."),
         ("user", ["image_url", "image_url", "text"]),
         ("assistant", "The first."),
@@ -575,8 +585,8 @@ def test_words_come_as_the_server_splits_them_without_white_space_around(
 ) -> None:
     endpoint.script(answer("".join(pieces), pieces=pieces))
     model = made(endpoint, temperature=0.5)
-    said, outcome = streamed(model, "a b c")
-    assert said == words
+    streamed_words, outcome = streamed(model, "a b c")
+    assert streamed_words == words
     assert isinstance(outcome, Reply)
     assert (outcome.text, outcome.complete, outcome.model) == ("".join(words), True, "tiny")
     assert (outcome.calls, outcome.input_tokens) == (1, 3)

@@ -18,14 +18,21 @@ KEY = "sk-a-key-that-nobody-may-see"
 TEXTS = [f"text {number} of the winch" for number in range(9)]
 
 
-def _made(server: EndpointServer, clock: Clock | None = None, *, batch: int = 4, **given: Any) -> EndpointEmbedder:
-    prompts = {name: given.pop(name) for name in ("document_prompt", "query_prompt") if name in given}
-    of_the_model = {name: given.pop(name) for name in ("dimension", "shorten") if name in given}
-    return EndpointEmbedder(_named({"url": server.url, **given}, **of_the_model, **prompts), batch, clock or Clock())
+def _made(server: EndpointServer, clock: Clock | None = None, *, batch: int = 4, **options: Any) -> EndpointEmbedder:
+    prompts = {name: options.pop(name) for name in ("document_prompt", "query_prompt") if name in options}
+    of_the_model = {name: options.pop(name) for name in ("dimension", "shorten") if name in options}
+    return EndpointEmbedder(_named({"url": server.url, **options}, **of_the_model, **prompts), batch, clock or Clock())
 
 
-def _named(endpoint: dict[str, Any], **more: Any) -> ModelName:
-    entry = {"kind": "text_embedder", "model": "acme/embed", "revision": "1", "dimension": 16, "endpoint": endpoint, **more}
+def _named(endpoint: dict[str, Any], **settings: Any) -> ModelName:
+    entry = {
+        "kind": "text_embedder",
+        "model": "acme/embed",
+        "revision": "1",
+        "dimension": 16,
+        "endpoint": endpoint,
+        **settings,
+    }
     return ModelEntry.model_validate(entry).text_model("models.acme")
 
 
@@ -38,7 +45,7 @@ def test_a_text_gets_its_own_unit_vector_in_batches_of_a_size_whatever_comes_bac
     embedder = _made(endpoint, concurrency=2)
     vectors = embedder.embed_documents(TEXTS)
     assert vectors.dtype == np.float32
-    assert vectors == pytest.approx(np.stack([_unit(one) for one in TEXTS]), abs=1e-6)
+    assert vectors == pytest.approx(np.stack([_unit(document) for document in TEXTS]), abs=1e-6)
     assert sorted(len(call.texts) for call in endpoint.calls) == [1, 4, 4]
     assert endpoint.at_once <= 2
     assert embedder.embed_documents([]).shape == (0, 16)

@@ -53,9 +53,9 @@ def test_results_stay_within_a_few_hundredths_with_their_bias() -> None:
     kinds = {"Transpose", "DynamicQuantizeMatMul", "Reshape", "ReduceMean", "Add"}
     assert {node.op_type for node in model.graph.node} == kinds
     assert sum(node.op_type == "Add" for node in model.graph.node) == 1
-    found = run(model)
-    assert np.linalg.norm(found - expected) < 0.03 * np.linalg.norm(expected)
-    assert not np.array_equal(found, expected)
+    output = run(model)
+    assert np.linalg.norm(output - expected) < 0.03 * np.linalg.norm(expected)
+    assert not np.array_equal(output, expected)
 
 
 def test_what_must_stay_exact_and_what_is_no_product_stay() -> None:

@@ -17,10 +17,10 @@ from backends.models.languages import Py3LangId
     ],
 )
 def test_the_likeliest_language_comes_first(text: str, code: str) -> None:
-    found = Py3LangId().probabilities(text)
-    assert next(iter(found)) == code
-    assert sum(found.values()) == pytest.approx(1)
-    assert list(found.values()) == sorted(found.values(), reverse=True)
+    probabilities = Py3LangId().probabilities(text)
+    assert next(iter(probabilities)) == code
+    assert sum(probabilities.values()) == pytest.approx(1)
+    assert list(probabilities.values()) == sorted(probabilities.values(), reverse=True)
 
 
 def test_no_text_is_in_no_language() -> None:

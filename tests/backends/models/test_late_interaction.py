@@ -89,10 +89,10 @@ def test_maxsim_is_that_of_the_model_s_own_processor_and_of_the_engines(
     model = getattr(transformers, architecture).from_pretrained(folder).eval()
     images = [Image.open(io.BytesIO(picture)) for picture in PICTURES]
     with torch.inference_mode():
-        asked, seen = processor.process_queries(text=["a pump"]), processor.process_images(images=images)
+        query_inputs, picture_inputs = processor.process_queries(text=["a pump"]), processor.process_images(images=images)
         theirs = processor.score_retrieval(
-            list(model(**asked).embeddings),
-            list(model(**{name: value for name, value in seen.items() if name != "labels"}).embeddings),
+            list(model(**query_inputs).embeddings),
+            list(model(**{name: value for name, value in picture_inputs.items() if name != "labels"}).embeddings),
         )[0].numpy()
     question, pictures = embedder.embed_query("a pump"), embedder.embed_pictures(PICTURES)
     mine = [maxsim(question, vectors) for vectors in pictures]
@@ -109,8 +109,8 @@ def test_maxsim_is_that_of_the_model_s_own_processor_and_of_the_engines(
         index.create(schema, {"late": LATE_DIMENSION})
         index.add(pa.Table.from_pylist(rows, schema=schema).to_batches())
         index.finish()
-        found = dict(index.late(question, 10, Filters(), "late"))
-        assert [found[name] for name in names] == pytest.approx(mine, abs=1e-3)
+        scores = dict(index.late(question, 10, Filters(), "late"))
+        assert [scores[name] for name in names] == pytest.approx(mine, abs=1e-3)
 
 
 def test_strips_are_seen_and_what_is_no_picture_is_refused(embedder: LateEmbedder) -> None:
@@ -137,8 +137,8 @@ def test_weights_that_lack_something_are_no_model(folder: Path, tmp_path: Path) 
 
     shutil.copytree(folder, tmp_path / "half")
     weights = tmp_path / "half" / "model.safetensors"
-    kept = {name: value for name, value in load_file(weights).items() if "embedding_proj_layer" not in name}
-    save_file(kept, weights, {"format": "pt"})
+    tensors = {name: value for name, value in load_file(weights).items() if "embedding_proj_layer" not in name}
+    save_file(tensors, weights, {"format": "pt"})
     with pytest.raises(UserError, match=r"^embeddings\.late: the weights of .* are not all .*: no embedding_proj"):
         LateInteraction(named(tmp_path / "half"), 1)
     weights.unlink()

@@ -18,7 +18,7 @@ def test_a_language_is_named_if_its_words_are_known(text: str, language: str | N
 
 
 @pytest.mark.parametrize(
-    ("word", "language", "known"),
+    ("word", "language", "expected"),
     [
         ("valve", "en", True),
         ("va1ve", "en", False),
@@ -27,8 +27,8 @@ def test_a_language_is_named_if_its_words_are_known(text: str, language: str | N
         ("ventil", "en", False),
     ],
 )
-def test_a_word_is_known_in_its_language(word: str, language: str, *, known: bool) -> None:
-    assert Simplemma().is_word(word, language) is known
+def test_a_word_is_known_in_its_language(word: str, language: str, *, expected: bool) -> None:
+    assert Simplemma().is_word(word, language) is expected
 
 
 def test_a_language_without_a_list_is_an_error() -> None:

@@ -42,9 +42,9 @@ def test_near_in_meaning_is_near_in_space(embedder: MiniLM) -> None:
 
 
 def test_longer_texts_are_cut_at_max_tokens(embedder: MiniLM) -> None:
-    kept = "word " * embedder.max_tokens
-    assert np.array_equal(*embedder.embed_documents([kept, kept + "and all the rest"]))
-    assert not np.array_equal(*embedder.embed_documents([kept[:-5], kept]))
+    longest_text = "word " * embedder.max_tokens
+    assert np.array_equal(*embedder.embed_documents([longest_text, longest_text + "and all the rest"]))
+    assert not np.array_equal(*embedder.embed_documents([longest_text[:-5], longest_text]))
 
 
 def test_a_vector_does_not_depend_on_the_threads(embedder: MiniLM) -> None:
@@ -77,8 +77,8 @@ _FIND = (
 )
 def test_what_is_not_needed_is_not_imported(code: str, not_loaded: set[str]) -> None:
     script = _USED.format(code=_FIND + code, heavy=not_loaded)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 def test_other_weights_are_refused(tmp_path: Path) -> None:
@@ -125,10 +125,10 @@ def test_its_vectors_are_those_of_torch(embedder: MiniLM) -> None:
 
     folder = str(packaged_folder())
     some = [*texts(20), "", "word", "word " * 300]
-    other = TEXT_EMBEDDERS.find(ModelName(folder, "main")).load(32)
+    registered = TEXT_EMBEDDERS.find(ModelName(folder, "main")).load(32)
     mine = embedder.embed_documents(some)
-    assert other.max_tokens == embedder.max_tokens
+    assert registered.max_tokens == embedder.max_tokens
     reference = SentenceTransformer(folder, device="cpu").encode(some, normalize_embeddings=True)
-    for theirs in (other.embed_documents(some), reference):
+    for theirs in (registered.embed_documents(some), reference):
         assert (theirs * mine).sum(axis=1).min() > 0.9999
         assert np.abs(theirs - mine).max() < 1e-5

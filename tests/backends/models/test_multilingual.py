@@ -48,8 +48,8 @@ def test_it_counts_the_tokens_of_the_packages_own_tokenizer(embedder: Multilingu
 
 def test_a_question_is_near_its_answer_in_another_language(embedder: MultilingualE5) -> None:
     passages = embedder.embed_documents(TEXTS[:6])
-    asked = ["Which file describes recurring jobs?", "警告灯闪了怎么办？"]
-    assert (embedder.embed_queries(asked) @ passages.T).argmax(axis=1).tolist() == [1, 3]
+    questions = ["Which file describes recurring jobs?", "警告灯闪了怎么办？"]
+    assert (embedder.embed_queries(questions) @ passages.T).argmax(axis=1).tolist() == [1, 3]
 
 
 def test_letters_with_combining_accents_are_those_of_one_character(embedder: MultilingualE5) -> None:

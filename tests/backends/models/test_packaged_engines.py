@@ -52,8 +52,8 @@ def page() -> bytes:
 
 @pytest.fixture(scope="module", params=ENGINES, ids=[engine.key for engine in ENGINES])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    made: Engine = request.param
-    return made
+    packaged_engine: Engine = request.param
+    return packaged_engine
 
 
 @pytest.mark.parametrize("data", [b"", b"not a picture", page()[:1000]])
@@ -74,18 +74,18 @@ def test_errors_of_the_engine_are_bad_input(
     def fail(_pixels: object) -> None:
         raise RuntimeError(f"traceback\nonnxruntime: {why}")
 
-    made = engine.make()
-    monkeypatch.setattr(made, "_engine", fail)
+    model = engine.make()
+    monkeypatch.setattr(model, "_engine", fail)
     with pytest.raises(BadInputError, match=why) as caught:
-        getattr(made, engine.method)(page())
+        getattr(model, engine.method)(page())
     assert caught.value.code is code
 
 
 def test_works_without_a_network_and_prints_nothing(engine: Engine) -> None:
     script = NO_NETWORK.format(kind=engine.name, method=engine.method)
-    done = subprocess.run([sys.executable, "-c", script], input=page(), capture_output=True, check=False)
-    assert int(done.stdout) >= 1, done.stderr.decode()
-    assert done.stderr == b""
+    process = subprocess.run([sys.executable, "-c", script], input=page(), capture_output=True, check=False)
+    assert int(process.stdout) >= 1, process.stderr.decode()
+    assert process.stderr == b""
 
 
 def test_other_models_are_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

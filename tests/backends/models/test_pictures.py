@@ -65,5 +65,5 @@ def test_a_small_one_keeps_its_bytes_and_a_large_one_is_made_smaller() -> None:
 def test_a_photograph_is_seen_the_way_up_it_was_taken() -> None:
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = 6  # turned a quarter
-    taken = _written(Image.new("RGB", (80, 40), "red"), "JPEG", exif=exif)
-    assert Image.open(io.BytesIO(receive(taken))).size == (40, 80)
+    photograph = _written(Image.new("RGB", (80, 40), "red"), "JPEG", exif=exif)
+    assert Image.open(io.BytesIO(receive(photograph))).size == (40, 80)

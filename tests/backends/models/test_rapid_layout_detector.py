@@ -39,10 +39,10 @@ def detector() -> RapidLayout:
 @pytest.mark.parametrize("dpi", [72, 300])
 def test_a_figure_is_found_in_the_pixels_of_the_picture(detector: RapidLayout, dpi: int) -> None:
     port: LayoutDetector = detector
-    found = [region for region in port.detect(page(dpi)) if region.kind is RegionKind.FIGURE]
+    figures = [region for region in port.detect(page(dpi)) if region.kind is RegionKind.FIGURE]
     truth = BBox(*(side * dpi / 72 for side in FIGURE))
-    assert found[0].bbox.iou(truth) > 0.8
-    assert LEAST_SCORE <= found[0].score <= 1
+    assert figures[0].bbox.iou(truth) > 0.8
+    assert LEAST_SCORE <= figures[0].score <= 1
 
 
 @pytest.mark.parametrize("turn", [90, 180, 270])
@@ -61,16 +61,21 @@ def test_a_turned_page_has_the_regions_of_the_upright_one_where_they_stand(detec
         )
 
     expected = [region for region in detector.detect(page(100)) if region.score > 0.5]
-    found = [region for region in detector.detect(sink.getvalue()) if region.score > 0.5]
-    assert len(found) == len(expected) > 2
-    for one in expected:
-        assert any(one.kind is other.kind and turned(one.bbox).iou(other.bbox) > 0.9 for other in found)
+    turned_regions = [region for region in detector.detect(sink.getvalue()) if region.score > 0.5]
+    assert len(turned_regions) == len(expected) > 2
+    for upright_region in expected:
+        assert any(
+            upright_region.kind is turned_region.kind and turned(upright_region.bbox).iou(turned_region.bbox) > 0.9
+            for turned_region in turned_regions
+        )
 
 
 def test_words_are_told_from_figures(detector: RapidLayout) -> None:
-    found = [region.bbox for region in detector.detect(page(72)) if region.kind is RegionKind.WORDS and region.score > 0.5]
-    assert found
-    assert not any(box.has_middle_of(FIGURE) for box in found)
+    word_boxes = [
+        region.bbox for region in detector.detect(page(72)) if region.kind is RegionKind.WORDS and region.score > 0.5
+    ]
+    assert word_boxes
+    assert not any(box.has_middle_of(FIGURE) for box in word_boxes)
 
 
 def test_a_blank_page_has_no_regions(detector: RapidLayout) -> None:

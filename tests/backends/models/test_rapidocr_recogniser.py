@@ -18,8 +18,8 @@ def dialog(scale: int = 1, mode: str = "RGB", paper: str | int | tuple[int, ...]
     draw = ImageDraw.Draw(image)
     font = ImageFont.load_default(20 * scale)
     ink = (0, 0, 0, 255) if mode == "RGBA" else "black"
-    for text, place in (("Print Quality", (30, 20)), ("Draft mode 300 dpi", (30, 80)), ("Cancel", (340, 150))):
-        draw.text((place[0] * scale, place[1] * scale), text, fill=ink, font=font)
+    for text, position in (("Print Quality", (30, 20)), ("Draft mode 300 dpi", (30, 80)), ("Cancel", (340, 150))):
+        draw.text((position[0] * scale, position[1] * scale), text, fill=ink, font=font)
     return image
 
 
@@ -32,8 +32,8 @@ def test_reads_lines_in_order_with_their_places(recogniser: RapidOcr) -> None:
     port: Recogniser = recogniser
     lines = port.recognise(encoded(dialog()))
     assert [line.text for line in lines] == ["Print Quality", "Draft mode 300 dpi", "Cancel"]
-    for line, (left, top) in zip(lines, ((30, 20), (30, 80), (340, 150)), strict=True):
-        assert line.bbox.x0 == pytest.approx(left, abs=8)
+    for line, (left_edge, top) in zip(lines, ((30, 20), (30, 80), (340, 150)), strict=True):
+        assert line.bbox.x0 == pytest.approx(left_edge, abs=8)
         assert top - 8 < line.bbox.y0 < line.bbox.y1 < top + 36
         assert 0.5 <= line.score <= 1
 
@@ -41,9 +41,9 @@ def test_reads_lines_in_order_with_their_places(recogniser: RapidOcr) -> None:
 def test_int8_matmul_gives_the_results_of_the_packaged_network(recogniser: RapidOcr) -> None:
     packaged = RapidOcr(int8=False)
     for picture in (encoded(dialog()), encoded(dialog(scale=3)), encoded(Image.new("RGB", (300, 200), "white"))):
-        expected, found = packaged.recognise(picture), recogniser.recognise(picture)
-        assert [(line.text, line.bbox) for line in found] == [(line.text, line.bbox) for line in expected]
-        assert [line.score for line in found] == pytest.approx([line.score for line in expected], abs=0.02)
+        expected, lines = packaged.recognise(picture), recogniser.recognise(picture)
+        assert [(line.text, line.bbox) for line in lines] == [(line.text, line.bbox) for line in expected]
+        assert [line.score for line in lines] == pytest.approx([line.score for line in expected], abs=0.02)
 
 
 def test_boxes_of_a_large_picture_are_in_its_own_pixels(recogniser: RapidOcr) -> None:
@@ -84,13 +84,13 @@ def page() -> Image.Image:
 def test_a_turned_page_is_read_and_its_boxes_are_where_the_words_stand(
     recogniser: RapidOcr, page: Image.Image, turn: int
 ) -> None:
-    given = page.rotate(-turn, expand=True)
-    lines = recogniser.recognise(encoded(given))
+    turned_page = page.rotate(-turn, expand=True)
+    lines = recogniser.recognise(encoded(turned_page))
     assert [line.text[:7].strip() for line in lines[:9]] == [f"Line {number}" for number in range(1, 10)]
     assert {line.turn for line in lines} == {turn}
     for line in lines:
-        left, top, right, bottom = map(int, line.bbox)
-        cut = given.crop((left - 4, top - 4, right + 4, bottom + 4)).convert("L")
+        left_edge, top, right, bottom = map(int, line.bbox)
+        cut = turned_page.crop((left_edge - 4, top - 4, right + 4, bottom + 4)).convert("L")
         inked = sum(cut.histogram()[:128])
         assert inked > 0.02 * cut.width * cut.height
         assert (line.bbox.width > line.bbox.height) == (turn in (0, 180))

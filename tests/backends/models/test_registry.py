@@ -23,8 +23,8 @@ print(json.dumps([name for name in {heavy} if name in sys.modules]))
 
 def _loaded(code: str, heavy: list[str]) -> object:
     script = _LOADED.format(code=code, heavy=heavy)
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    process = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True)
+    return json.loads(process.stdout)
 
 
 @pytest.mark.parametrize(("kind", "name"), REGISTERED, ids=[name for _, name in REGISTERED])

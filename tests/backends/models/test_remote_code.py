@@ -47,27 +47,27 @@ def ran(tmp_path: Path) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path, ran: Path) -> Path:
     """A sentence-transformers model whose encoder is code of its own."""
-    made = write_bert(tmp_path / "own")
-    config = json.loads((made / "config.json").read_text())
+    model_folder = write_bert(tmp_path / "own")
+    config = json.loads((model_folder / "config.json").read_text())
     classes = {"AutoConfig": "own_code.OwnConfig", "AutoModel": "own_code.OwnModel"}
     config |= {"model_type": "own", "architectures": ["OwnModel"], "auto_map": classes}
-    (made / "config.json").write_text(json.dumps(config))
-    (made / "own_code.py").write_text(CODE.format(ran=str(ran)))
+    (model_folder / "config.json").write_text(json.dumps(config))
+    (model_folder / "own_code.py").write_text(CODE.format(ran=str(ran)))
     modules = [("0", "", "Transformer"), ("1", "1_Pooling", "Pooling")]
     types = "sentence_transformers.models"
     listed = [
-        {"idx": place, "name": name, "path": path, "type": f"{types}.{kind}"}
-        for place, (name, path, kind) in enumerate(modules)
+        {"idx": index, "name": name, "path": path, "type": f"{types}.{kind}"}
+        for index, (name, path, kind) in enumerate(modules)
     ]
-    (made / "modules.json").write_text(json.dumps(listed))
-    (made / "1_Pooling").mkdir()
+    (model_folder / "modules.json").write_text(json.dumps(listed))
+    (model_folder / "1_Pooling").mkdir()
     pooling = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}
-    (made / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-    return made
+    (model_folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return model_folder
 
 
-def _model(name: object, **given: Any) -> TextModel:
-    return TEXT_EMBEDDERS.find(_models(model=str(name), **given).text_model)
+def _model(name: object, **options: Any) -> TextModel:
+    return TEXT_EMBEDDERS.find(_models(model=str(name), **options).text_model)
 
 
 def _models(tables: dict[str, Any] | None = None, **text: Any) -> EmbeddingModels:
@@ -90,9 +90,9 @@ def _served(then: EmbeddingModels, now: EmbeddingModels) -> Any:
     card = ModelCard(
         name=then.text.model, revision=then.text.revision or "", dimension=32, settings_version=SETTINGS_VERSION
     )
-    made = VectorSpace(model=card, key="k", settings=dict(then.text_model.settings))
-    assert is_here("text", made, now) == runs_no_other_code(made, now)
-    return Embedders({"text": made}, then, lambda: now)["text"]
+    space = VectorSpace(model=card, key="k", settings=dict(then.text_model.settings))
+    assert is_here("text", space, now) == runs_no_other_code(space, now)
+    return Embedders({"text": space}, then, lambda: now)["text"]
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def _served(then: EmbeddingModels, now: EmbeddingModels) -> Any:
     ],
 )
 def test_a_stored_version_alone_allows_no_code(folder: Path, ran: Path, now: dict[str, Any]) -> None:
-    given: dict[str, Any] = {"model": str(folder), "revision": "1", "trust_remote_code": True}
-    then = _models(**given)
-    present = _models(**(given | now)) if now else EmbeddingModels()
+    settings: dict[str, Any] = {"model": str(folder), "revision": "1", "trust_remote_code": True}
+    then = _models(**settings)
+    present = _models(**(settings | now)) if now else EmbeddingModels()
     with pytest.raises(
         UserError, match=r"brings code of its own; .* allow it in this corpus file: .* trust_remote_code: true"
     ):

@@ -20,8 +20,8 @@ BOX = BBox(150, 200, 350, 300)
 
 def _pdf(*draw: Callable[[pymupdf.Page], object]) -> bytes:
     document = pymupdf.open()
-    for one in draw:
-        one(document.new_page(width=595, height=842))
+    for draw_page in draw:
+        draw_page(document.new_page(width=595, height=842))
     return bytes(document.tobytes(no_new_id=True))
 
 
@@ -188,10 +188,10 @@ def test_an_image_that_is_drawn_again_is_the_same_and_another_one_is_not() -> No
 
     opened = open_document(_pdf(draw, draw))
     images = [page.embedded(image) for page in (opened.read_page(1), opened.read_page(2)) for image in page.images]
-    one, other, again, other_again = images
-    assert one == again
-    assert other == other_again
-    assert one != other
+    first, second, again, other_again = images
+    assert first == again
+    assert second == other_again
+    assert first != second
     assert len(set(images)) == 2
 
 

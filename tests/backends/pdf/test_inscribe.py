@@ -60,8 +60,8 @@ def test_a_tag_is_in_its_box_and_upright_however_the_page_is_turned(
     rotation: int, crop: tuple[float, float, float, float] | None
 ) -> None:
     original = _document(_manual, rotation, crop)
-    left, top = crop[:2] if crop else (0, 0)
-    box = BBox(BOX.x0 - left, BOX.y0 - top, BOX.x1 - left, BOX.y1 - top)
+    left_edge, top = crop[:2] if crop else (0, 0)
+    box = BBox(BOX.x0 - left_edge, BOX.y0 - top, BOX.x1 - left_edge, BOX.y1 - top)
     before, after = _opened(original), _opened(inscribe(original, [Inscription(1, box, TAG)]))
     assert after.rotation == rotation
     assert TagTemplate().numbers(after.get_text()) == ["23523473"]
@@ -123,8 +123,8 @@ def _table(page: pymupdf.Page, width: float, lines: int = 1) -> list[BBox]:
     for row in range(3):
         top = 100 + 40 * row
         for column in range(2):
-            left = 72 + width * column
-            page.draw_rect((left, top, left + width, top + 40))
+            left_edge = 72 + width * column
+            page.draw_rect((left_edge, top, left_edge + width, top + 40))
         for line in range(lines):
             page.insert_text((75, top + 9 + 5 * line), f"Key{row}{line}", fontsize=4 if lines > 1 else 8)
         box = BBox(75 + width, top + 3, 69 + 2 * width, top + 37)

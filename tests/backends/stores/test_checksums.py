@@ -21,9 +21,9 @@ TABLE = pa.table(
 
 def _picture() -> tuple[str, bytes]:
     image = Image.effect_noise((24, 16), 60).convert("RGB")
-    written = io.BytesIO()
-    image.save(written, "PNG")
-    return f"figures/{figure_id(24, 16, image.tobytes())}.png", written.getvalue()
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return f"figures/{figure_id(24, 16, image.tobytes())}.png", buffer.getvalue()
 
 
 def _objects() -> dict[str, bytes]:
@@ -61,17 +61,17 @@ def test_what_is_sealed_is_unsealed(name: str) -> None:
 def test_no_turned_bit_is_read_as_another_value(name: str) -> None:
     stored = sealed(name, OBJECTS[name])
     before = _meaning(name, OBJECTS[name])
-    found = 0
+    detected = 0
     for bit in range(0, len(stored) * 8, max(1, len(stored) * 8 // 4000)):
         turned = bytearray(stored)
         turned[bit // 8] ^= 1 << bit % 8
         try:
             after = _meaning(name, unsealed(name, bytes(turned)))
         except (ValueError, KeyError, pa.ArrowException):
-            found += 1
+            detected += 1
         else:
             assert after == before, f"bit {bit}"
-    assert found > 0.9 * min(4000, len(stored) * 8)
+    assert detected > 0.9 * min(4000, len(stored) * 8)
 
 
 @pytest.mark.parametrize("name", OBJECTS)
@@ -88,10 +88,10 @@ def test_every_bit_of_a_parquet_file_counts() -> None:
         turned = bytearray(data)
         turned[bit // 8] ^= 1 << bit % 8
         try:
-            found = _meaning("a.parquet", unsealed("a.parquet", bytes(turned)))
+            rows = _meaning("a.parquet", unsealed("a.parquet", bytes(turned)))
         except (ValueError, KeyError, pa.ArrowException):
             continue
-        assert found == TABLE.to_pylist(), f"bit {bit}"
+        assert rows == TABLE.to_pylist(), f"bit {bit}"
 
 
 def test_parts_of_rows_are_named_by_their_bytes() -> None:

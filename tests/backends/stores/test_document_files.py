@@ -30,7 +30,7 @@ from tests.manuals import write_manual
 def test_a_document_is_one_object_and_comes_back_as_it_was(tmp_path: Path) -> None:
     data = write_manual(tmp_path / "pump.pdf", "pump").read_bytes()
     document = parse(open_document(data), "d", ParseOptions(), keep_figure=lambda name, data: None)
-    lines = tuple(line._replace(inside=place if place in (1, 3) else None) for place, line in enumerate(document.lines))
+    lines = tuple(line._replace(inside=index if index in (1, 3) else None) for index, line in enumerate(document.lines))
     document = replace(document, lines=lines)
     store, file = open_store(f"{tmp_path / 'store'}"), parsed_file("d", "key")
     store.put(file, pack_parsed(document))

@@ -274,22 +274,22 @@ class _Place:
 
 
 def test_what_has_no_stamp_is_hashed() -> None:
-    place = _Place([SourceFile("a.pdf", 0, "")], {"a.pdf": b"one"})
-    source = ListedSource("x://y", place)
+    storage = _Place([SourceFile("a.pdf", 0, "")], {"a.pdf": b"one"})
+    source = ListedSource("x://y", storage)
     before = source.files()
     assert source.files() == before
-    place.content["a.pdf"] = b"two"
+    storage.content["a.pdf"] = b"two"
     assert source.files() != before
     assert "kept" not in source.describe()
 
 
 def test_a_loop_of_links_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = FileSystemPlace("memory://loop")
+    file_system = FileSystemPlace("memory://loop")
     monkeypatch.setattr(
-        place._files, "ls", lambda folder, detail: [{"name": f"{folder}/again", "type": "directory", "size": 0}]
+        file_system._files, "ls", lambda folder, detail: [{"name": f"{folder}/again", "type": "directory", "size": 0}]
     )
     with pytest.raises(UserError, match="is a link in a loop"):
-        ListedSource("memory://loop", place).files()
+        ListedSource("memory://loop", file_system).files()
 
 
 def test_an_entry_point_opens_its_own_scheme(monkeypatch: pytest.MonkeyPatch) -> None:

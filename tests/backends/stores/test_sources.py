@@ -31,7 +31,7 @@ def test_a_folder_gives_its_pdfs_by_relative_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found"),
+    ("pattern", "expected"),
     [
         ("**/*.pdf", ["1.pdf", "x/1.pdf", "x/y/1.pdf", "x/y/2.pdf"]),
         ("*.pdf", ["1.pdf"]),
@@ -43,11 +43,11 @@ def test_a_folder_gives_its_pdfs_by_relative_name(tmp_path: Path) -> None:
         ("**/x.pdf/*", []),
     ],
 )
-def test_a_glob_counts_from_its_fixed_part(tmp_path: Path, pattern: str, found: list[str]) -> None:
+def test_a_glob_counts_from_its_fixed_part(tmp_path: Path, pattern: str, expected: list[str]) -> None:
     (tmp_path / "x" / "y").mkdir(parents=True)
     for name in ("1.pdf", "x/1.pdf", "x/y/1.pdf", "x/y/2.pdf", "x/y/3.txt"):
         (tmp_path / name).write_bytes(b"1")
-    assert [file.source for file in open_source(str(tmp_path / pattern)).files()] == found
+    assert [file.source for file in open_source(str(tmp_path / pattern)).files()] == expected
 
 
 def test_a_folder_whose_name_looks_like_a_glob_is_a_folder(tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_every_name_has_a_text_of_its_own(name: bytes) -> None:
 
 def test_a_missing_folder_is_the_users_mistake(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    for place in ("nowhere", "file", "nowhere/*.pdf"):
+    for path in ("nowhere", "file", "nowhere/*.pdf"):
         with pytest.raises(UserError, match="is not a folder"):
-            open_source(str(tmp_path / place)).files()
+            open_source(str(tmp_path / path)).files()
 
 
 @pytest.mark.parametrize("mode", [0o000, 0o300, 0o600], ids=["nothing", "no listing", "names alone"])
@@ -107,30 +107,30 @@ def test_a_folder_that_can_not_be_listed_refuses_the_listing_by_name(unprivilege
 
 
 def test_a_folder_that_the_system_can_not_name_refuses_the_listing(tmp_path: Path) -> None:
-    here = Path.cwd()
+    working_folder = Path.cwd()
     try:
         os.chdir(tmp_path)
         for _ in range(20):  # deeper than a path may be long
             Path("d" * 250).mkdir()
             os.chdir("d" * 250)
     finally:
-        os.chdir(here)
+        os.chdir(working_folder)
     with pytest.raises(TransientError, match="can't be listed: File name too long"):
         open_source(str(tmp_path)).files()
 
 
 def _socket(path: Path) -> None:
-    here = Path.cwd()
+    working_folder = Path.cwd()
     os.chdir(path.parent)  # a socket's address is short
     try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(path.name)
+        with socket.socket(socket.AF_UNIX) as bound_socket:
+            bound_socket.bind(path.name)
     finally:
-        os.chdir(here)
+        os.chdir(working_folder)
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "problem"),
     [
         (os.mkfifo, "it is a FIFO, not a file"),
         (_socket, "it is a socket, not a file"),
@@ -140,14 +140,16 @@ def _socket(path: Path) -> None:
     ],
     ids=["FIFO", "socket", "link to itself", "link to nothing", "link to a device"],
 )
-def test_what_can_not_be_read_is_listed_with_the_reason(tmp_path: Path, make: Callable[[Path], object], said: str) -> None:
+def test_what_can_not_be_read_is_listed_with_the_reason(
+    tmp_path: Path, make: Callable[[Path], object], problem: str
+) -> None:
     (tmp_path / "good.pdf").write_bytes(b"1")
     make(tmp_path / "bad.pdf")
     make(tmp_path / "other.log")
     source = open_source(str(tmp_path))
     bad, good = source.files()
     assert (good.source, good.problem) == ("good.pdf", None)
-    assert said in (bad.problem or "")
+    assert problem in (bad.problem or "")
     for ask in (source.read, source.digest):
         with pytest.raises((BadInputError, FileNotFoundError)):
             ask("bad.pdf")
@@ -204,10 +206,10 @@ def test_a_source_and_a_store_that_overlap_are_found(tmp_path: Path, source: str
 
 def test_a_source_that_leads_round_is_the_users_mistake(tmp_path: Path) -> None:
     (tmp_path / "round").symlink_to("round")
-    for place in ("round", "round/*.pdf", f"{'x' * 300}/*.pdf"):
-        assert not overlaps(f"{tmp_path}/{place}", f"{tmp_path}/store")
+    for path in ("round", "round/*.pdf", f"{'x' * 300}/*.pdf"):
+        assert not overlaps(f"{tmp_path}/{path}", f"{tmp_path}/store")
         with pytest.raises(InsetError):
-            open_source(f"{tmp_path}/{place}").files()
+            open_source(f"{tmp_path}/{path}").files()
 
 
 def test_prefixes_of_a_bucket_overlap_like_folders() -> None:
@@ -218,8 +220,8 @@ def test_prefixes_of_a_bucket_overlap_like_folders() -> None:
 
 
 def test_a_pdf_is_digested_without_being_held(tmp_path: Path) -> None:
-    with (tmp_path / "large.pdf").open("wb") as made:
-        made.truncate(1 << 28)
+    with (tmp_path / "large.pdf").open("wb") as file:
+        file.truncate(1 << 28)
     tracemalloc.start()
     try:
         FolderSource(tmp_path).digest("large.pdf")

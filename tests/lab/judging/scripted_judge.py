@@ -27,8 +27,8 @@ class ScriptedJudge:
     def stream(self, request: Request) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
         self.requests.append(request)
         prompt = "\n".join(message.text for message in request.messages)
-        said = self._says(prompt, [each for message in request.messages for each in message.pictures])
-        yield Reply(said, "scripted") if isinstance(said, str) else said
+        reply = self._says(prompt, [image for message in request.messages for image in message.pictures])
+        yield Reply(reply, "scripted") if isinstance(reply, str) else reply
 
 
 def grade(yes: bool, reason: str = "so it is") -> str:
@@ -37,39 +37,39 @@ def grade(yes: bool, reason: str = "so it is") -> str:
 
 def is_known(prompt: str) -> bool:
     """Return whether a prompt is about a known pair."""
-    return any(text in prompt for one in known() for text in (one["question"], one["right"], one["wrong"]))
+    return any(text in prompt for pair in known() for text in (pair["question"], pair["right"], pair["wrong"]))
 
 
 def right(prompt: str, pictures: Sequence[bytes]) -> str:
     """Judge a known pair by what the prompt and the pictures hold; what is not sent can't be found wrong."""
-    asked = [place for place, one in enumerate(known()) if one["question"] in prompt]
-    answered = [place for place, one in enumerate(known()) if one["right"] in prompt]
-    topic = next(iter((*asked, *answered)), None)
+    questioned = [index for index, pair in enumerate(known()) if pair["question"] in prompt]
+    answered = [index for index, pair in enumerate(known()) if pair["right"] in prompt]
+    topic = next(iter((*questioned, *answered)), None)
     faults = {
-        "a wrong answer": any(one["wrong"] in prompt for one in known()),
-        "another answer": any(place != topic for place in answered),
-        "another text": any(one["text"] in prompt for place, one in enumerate(known()) if place != topic),
-        "another picture": any(drawn(each) != topic for each in pictures),
+        "a wrong answer": any(pair["wrong"] in prompt for pair in known()),
+        "another answer": any(index != topic for index in answered),
+        "another text": any(pair["text"] in prompt for index, pair in enumerate(known()) if index != topic),
+        "another picture": any(drawn(image) != topic for image in pictures),
         "no citation": "Are the citations complete?" in prompt and not re.search(r"(?m)^Answer: .*\[P1\]", prompt),
     }
-    found = [fault for fault, is_there in faults.items() if is_there]
-    return grade(not found, ", ".join(found))
+    present = [fault for fault, is_there in faults.items() if is_there]
+    return grade(not present, ", ".join(present))
 
 
 def drawn(sent: bytes) -> int | None:
     """Return which known pair a picture belongs to, however it was encoded."""
     pixels = Image.open(io.BytesIO(sent)).convert("RGB")
-    same = (place for place, _ in enumerate(known()) if _is_alike(pixels, place))
+    same = (index for index, _ in enumerate(known()) if _is_alike(pixels, index))
     return next(same, None)
 
 
-def _is_alike(pixels: Image.Image, place: int) -> bool:
-    wanted = Image.open(io.BytesIO(picture(str(place)))).convert("RGB")
-    difference = ImageChops.difference(wanted, pixels).getextrema() if wanted.size == pixels.size else ()
+def _is_alike(pixels: Image.Image, index: int) -> bool:
+    expected = Image.open(io.BytesIO(picture(str(index)))).convert("RGB")
+    difference = ImageChops.difference(expected, pixels).getextrema() if expected.size == pixels.size else ()
     return bool(difference) and all(isinstance(band, tuple) and band[1] < 64 for band in difference)
 
 
 @cache
 def known() -> list[dict[str, str]]:
-    found: list[dict[str, str]] = yaml.safe_load(files("lab.judging").joinpath("known_pairs.yaml").read_text())
-    return found
+    pairs: list[dict[str, str]] = yaml.safe_load(files("lab.judging").joinpath("known_pairs.yaml").read_text())
+    return pairs

@@ -15,9 +15,9 @@ def test_kappa_is_that_computed_by_hand() -> None:
     """20 times both yes, 15 both no, 5 and 10 apart: 0.7 alike, 0.5 expected by chance."""
     first = [True] * 25 + [False] * 25
     second = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
-    found = agreement(first, second)
-    assert (found.share, found.kappa) == pytest.approx((0.7, 0.4))
-    assert found.n == 50
+    result = agreement(first, second)
+    assert (result.share, result.kappa) == pytest.approx((0.7, 0.4))
+    assert result.n == 50
 
 
 def test_kappa_of_one_label_is_undefined_and_of_opposites_minus_one() -> None:
@@ -27,7 +27,7 @@ def test_kappa_of_one_label_is_undefined_and_of_opposites_minus_one() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1))
 def test_agreement_has_no_direction_and_no_order(labels: list[tuple[bool, bool]]) -> None:
-    first, second = ([one[side] for one in labels] for side in (0, 1))
+    first, second = ([pair[side] for pair in labels] for side in (0, 1))
     assert agreement(first, second) == agreement(second, first) == agreement(first[::-1], second[::-1])
 
 
@@ -56,7 +56,7 @@ def test_labels_are_read_from_csv_and_jsonl_alike(tmp_path: Path) -> None:
         '{"system": "answer ilt", "question_id": 2, "metric": "answer_relevancy", "label": "no", "answer": null}\n',
     )
     assert load_labels(table) == load_labels(lines)
-    assert [(one.question_id, one.label) for one in load_labels(table)] == [("q1", True), ("2", False)]
+    assert [(label.question_id, label.label) for label in load_labels(table)] == [("q1", True), ("2", False)]
 
 
 ROW = "answer ilt,q1,answer_relevancy,"

@@ -67,20 +67,20 @@ def test_good_outcomes_get_one_and_bad_outcomes_nought(name: str) -> None:
 def test_what_a_judge_is_asked(name: str, golden: CheckGolden) -> None:
     judge, pair = ScriptedJudge(right), next(pairs(METRICS[name].faults[0]))
     score(name, judge, pair.question, pair.good)
-    shown = [
+    transcript = [
         f"--- {message.role}, {len(message.pictures)} pictures\n{message.text}"
         for request in judge.requests
         for message in request.messages
     ]
-    golden(f"prompts/judge-{name}.txt", "\n".join(shown))
+    golden(f"prompts/judge-{name}.txt", "\n".join(transcript))
 
 
 @pytest.mark.parametrize(
     ("without", "reason", "metrics"),
     [
         ("reference", "the question has no reference answer", {"answer_correctness"}),
-        ("answer", "there is no answer", {name for name, one in METRICS.items() if "answer" in one.needs}),
-        ("text", "no text was provided", {name for name, one in METRICS.items() if "text" in one.needs}),
+        ("answer", "there is no answer", {name for name, metric in METRICS.items() if "answer" in metric.needs}),
+        ("text", "no text was provided", {name for name, metric in METRICS.items() if "text" in metric.needs}),
         ("pictures", "no picture was provided", OF_PICTURES),
         (
             "citations",
@@ -91,17 +91,17 @@ def test_what_a_judge_is_asked(name: str, golden: CheckGolden) -> None:
 )
 def test_a_missing_input_is_null_with_its_reason_and_costs_no_call(without: str, reason: str, metrics: set[str]) -> None:
     question = QUESTION if without != "reference" else QUESTION.model_copy(update={"answer": None})
-    given = outcome(
+    judged_outcome = outcome(
         "The lid takes 25 Nm.", says="" if without == "answer" else "25 Nm.", cites=() if without == "citations" else (1,)
     )
-    given = given.model_copy(update={"pictures": [] if without == "pictures" else ["0"]})
+    judged_outcome = judged_outcome.model_copy(update={"pictures": [] if without == "pictures" else ["0"]})
     if without == "text":
-        given = given.model_copy(update={"words": []})
+        judged_outcome = judged_outcome.model_copy(update={"words": []})
     judge = ScriptedJudge(lambda *_: grade(True))
-    nulls = {name for name in METRICS if score(name, judge, question, given).reason == reason}
+    nulls = {name for name in METRICS if score(name, judge, question, judged_outcome).reason == reason}
     assert nulls == metrics
     judge.requests.clear()
-    assert all(score(name, judge, question, given).value is None for name in metrics)
+    assert all(score(name, judge, question, judged_outcome).value is None for name in metrics)
     assert judge.requests == []
 
 
@@ -113,33 +113,33 @@ def test_shares_of_evidence_are_those_computed_by_hand() -> None:
             return grade("misused" not in prompt)
         return grade("irrelevant" not in prompt)
 
-    given = outcome("used", "misused", "irrelevant", "idle", cites=(1, 2, 3))
-    found = {name: score(name, ScriptedJudge(says), QUESTION, given).value for name in METRICS}
-    assert found["evidence_relevancy"] == 3 / 4
-    assert found["effective_retrieval_usage"] == 1 / 4
-    assert found["relevance_of_used_evidence"] == 2 / 3
-    assert found["correct_usage_of_evidence"] == 0.0, "one misused row among them is enough"
+    judged_outcome = outcome("used", "misused", "irrelevant", "idle", cites=(1, 2, 3))
+    values = {name: score(name, ScriptedJudge(says), QUESTION, judged_outcome).value for name in METRICS}
+    assert values["evidence_relevancy"] == 3 / 4
+    assert values["effective_retrieval_usage"] == 1 / 4
+    assert values["relevance_of_used_evidence"] == 2 / 3
+    assert values["correct_usage_of_evidence"] == 0.0, "one misused row among them is enough"
 
 
 def test_a_share_is_null_if_one_of_its_verdicts_is() -> None:
     judge = ScriptedJudge(lambda prompt, _: "Hm." if "second" in prompt else grade(True))
-    found = score("evidence_relevancy", judge, QUESTION, outcome("first", "second"))
-    assert (found.value, found.reason) == (None, "the judge's reply has no grade: Hm.")
+    result = score("evidence_relevancy", judge, QUESTION, outcome("first", "second"))
+    assert (result.value, result.reason) == (None, "the judge's reply has no grade: Hm.")
 
 
 def test_a_judge_that_is_right_is_admitted_to_every_metric() -> None:
     for metric in judged_metrics(list(METRICS), ScriptedJudge(right), picture):
-        found = metric.admission()
-        assert (found.metric, found.admitted, found.auc, found.reason) == (metric.name, True, 1.0, "")
+        admission = metric.admission()
+        assert (admission.metric, admission.admitted, admission.auc, admission.reason) == (metric.name, True, 1.0, "")
 
 
 @pytest.mark.parametrize("reply", [grade(True), grade(False), "I like it.", ""])
 def test_a_judge_that_always_says_the_same_is_admitted_to_no_metric(reply: str) -> None:
     for metric in judged_metrics(list(METRICS), ScriptedJudge(lambda *_: reply), picture):
-        found = metric.admission()
-        assert (found.admitted, found.auc) == (False, 0.5)
-        assert found.reason.startswith("AUC 0.50 on ")
-        assert ("not graded" in found.reason) == ("grade" not in reply)
+        admission = metric.admission()
+        assert (admission.admitted, admission.auc) == (False, 0.5)
+        assert admission.reason.startswith("AUC 0.50 on ")
+        assert ("not graded" in admission.reason) == ("grade" not in reply)
 
 
 def test_a_judge_of_usage_is_tested_with_answers_that_contradict_their_evidence() -> None:
@@ -149,31 +149,31 @@ def test_a_judge_of_usage_is_tested_with_answers_that_contradict_their_evidence(
         return grade(True) if "Does the answer use the evidence correctly?" in prompt else right(prompt, pictures)
 
     (metric,) = judged_metrics(["effective_retrieval_usage"], ScriptedJudge(lenient), picture)
-    found = metric.admission()
-    assert (found.admitted, found.auc) == (False, 0.5)
+    admission = metric.admission()
+    assert (admission.admitted, admission.auc) == (False, 0.5)
 
 
 def test_a_judge_that_calls_all_pictures_irrelevant_still_judges_texts() -> None:
     """As the second judge of "Beyond Text" does."""
     judge = ScriptedJudge(lambda prompt, pictures: grade(False) if pictures else right(prompt, pictures))
-    admitted = {one.name for one in judged_metrics(list(METRICS), judge, picture) if one.admission().admitted}
+    admitted = {metric.name for metric in judged_metrics(list(METRICS), judge, picture) if metric.admission().admitted}
     assert admitted == METRICS.keys() - OF_PICTURES
 
 
 def test_a_judge_that_fails_is_not_admitted_and_the_reason_is_told() -> None:
-    found = judged_metrics(["answer_relevancy"], ScriptedJudge(lambda *_: TransientError("no connection")), picture)[
+    admission = judged_metrics(["answer_relevancy"], ScriptedJudge(lambda *_: TransientError("no connection")), picture)[
         0
     ].admission()
-    assert not found.admitted
-    assert found.reason.endswith("24 of 24 not graded: no connection")
+    assert not admission.admitted
+    assert admission.reason.endswith("24 of 24 not graded: no connection")
 
 
 def test_a_judge_that_sees_no_pictures_is_not_asked_about_them() -> None:
     judge = ScriptedJudge(right)
     for metric in judged_metrics(sorted(OF_PICTURES), judge, None):
-        found = metric.admission()
-        assert not found.admitted
-        assert "the judge sees no pictures" in found.reason
+        admission = metric.admission()
+        assert not admission.admitted
+        assert "the judge sees no pictures" in admission.reason
     assert judge.requests == []
 
 
@@ -181,10 +181,10 @@ def test_a_missing_grade_is_half_right_and_not_no() -> None:
     """It finds what is wrong with bad outcomes, and says nothing of good ones."""
 
     def silent(prompt: str, pictures: Sequence[bytes]) -> str:
-        said = right(prompt, pictures)
-        return "" if said == grade(True, "") else said
+        reply = right(prompt, pictures)
+        return "" if reply == grade(True, "") else reply
 
     (metric,) = judged_metrics(["answer_relevancy"], ScriptedJudge(silent), picture)
-    found = metric.admission()
-    assert found.auc == 1.0
-    assert found.reason.startswith("12 of 24 not graded")
+    admission = metric.admission()
+    assert admission.auc == 1.0
+    assert admission.reason.startswith("12 of 24 not graded")

@@ -30,8 +30,8 @@ from tests.lab.judging.scripted_judge import Said, ScriptedJudge, grade
     ],
 )
 def test_replies_that_can_be_read(reply: str, value: float, reason: str) -> None:
-    found = read_verdict(reply)
-    assert (found.value, found.reason) == (value, reason)
+    result = read_verdict(reply)
+    assert (result.value, result.reason) == (value, reason)
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,10 @@ def test_replies_that_can_be_read(reply: str, value: float, reason: str) -> None
     ],
 )
 def test_replies_that_can_not_be_read_are_null_with_what_was_said(reply: str) -> None:
-    found = read_verdict(reply)
-    assert found.value is None
-    assert found.reason.startswith("the judge's reply has no grade: ")
-    assert len(found.reason) < 300
+    result = read_verdict(reply)
+    assert result.value is None
+    assert result.reason.startswith("the judge's reply has no grade: ")
+    assert len(result.reason) < 300
 
 
 @given(st.text() | st.text(alphabet="{}[]:,\"'graedYESNO -&*!|>%@`?#\n\t\\"))
@@ -65,14 +65,14 @@ def test_no_reply_raises(reply: str) -> None:
 
 
 def replying(*replies: Said) -> ScriptedJudge:
-    left = iter(replies)
-    return ScriptedJudge(lambda *_: next(left))
+    remaining = iter(replies)
+    return ScriptedJudge(lambda *_: next(remaining))
 
 
 def test_an_unreadable_reply_is_sent_back_once_with_the_pictures() -> None:
     judge = replying("I think so.", grade(True, "now"))
-    found = verdict(judge, "image_context_relevancy", (b"picture",), question="What is it?")
-    assert (found.value, found.reason) == (1.0, "now")
+    result = verdict(judge, "image_context_relevancy", (b"picture",), question="What is it?")
+    assert (result.value, result.reason) == (1.0, "now")
     first, second = (request.messages for request in judge.requests)
     assert second[:2] == (*first, second[1])
     assert (second[0].pictures, second[1].role, second[1].text) == ((b"picture",), "assistant", "I think so.")
@@ -80,8 +80,8 @@ def test_an_unreadable_reply_is_sent_back_once_with_the_pictures() -> None:
 
 def test_a_second_unreadable_reply_is_null() -> None:
     judge = replying("I think so.", "I still do.")
-    found = verdict(judge, "answer_relevancy", question="?", answer="!")
-    assert (found.value, found.reason) == (None, "the judge's reply has no grade: I still do.")
+    result = verdict(judge, "answer_relevancy", question="?", answer="!")
+    assert (result.value, result.reason) == (None, "the judge's reply has no grade: I still do.")
     assert len(judge.requests) == 2
 
 

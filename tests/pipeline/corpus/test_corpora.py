@@ -36,15 +36,15 @@ def test_s3_addresses_stay_as_they_are(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "spelled"),
+    ("template_name", "spelled"),
     [
         ("canonical", "<image:{number}.{ext}>"),
         ("paper", "<image: filename({number}.{ext})>"),
         ("'<image:{page}/{number}>'", "<image:{page}/{number}>"),
     ],
 )
-def test_a_template_has_a_name_or_is_spelled_out(folder: Path, named: str, spelled: str) -> None:
-    (folder / "m.yaml").write_text(f"name: m\nsource: x\ntags: {{template: {named}}}\n")
+def test_a_template_has_a_name_or_is_spelled_out(folder: Path, template_name: str, spelled: str) -> None:
+    (folder / "m.yaml").write_text(f"name: m\nsource: x\ntags: {{template: {template_name}}}\n")
     assert load_corpus("m").tags.template == spelled
 
 
@@ -161,8 +161,8 @@ def test_whatever_a_file_holds_is_one_line_of_its_own_and_no_other_file_notices(
 
 
 def _only_one_is_broken(file: Path, message: str) -> None:
-    found = {schedule.file: schedule.problem for schedule in corpus_schedules()}
-    assert found == {file.parent / "good.yaml": "", file: message}
+    problems = {schedule.file: schedule.problem for schedule in corpus_schedules()}
+    assert problems == {file.parent / "good.yaml": "", file: message}
 
 
 @pytest.mark.parametrize(
@@ -242,8 +242,8 @@ _SECRET = "hunter2"
 )
 def test_a_secret_in_an_address_is_refused_and_never_shown(folder: Path, key: str, value: str) -> None:
     text = value if value.startswith("{") else json.dumps(value)
-    rest = "" if key == "source" else "source: x\n"
-    (folder / "m.yaml").write_text(f"name: m\n{rest}{key}: {text}\n")
+    source_line = "" if key == "source" else "source: x\n"
+    (folder / "m.yaml").write_text(f"name: m\n{source_line}{key}: {text}\n")
     with pytest.raises(UserError) as caught:
         load_corpus("m")
     assert key in caught.value.message

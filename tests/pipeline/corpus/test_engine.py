@@ -42,14 +42,18 @@ def test_how_a_server_is_reached_is_what_the_file_says_now(corpus_file: Path) ->
     reached = "index: {engine: weaviate, url: 'http://127.0.0.1:9', grpc_port: 7, api_key_env: KEY}\n"
     options = open_workspace(str(write_corpus(folder, reached))).index_options("v1")
     assert (options.grpc_port, options.api_key_env, options.replicas) == (7, "KEY", 2)
-    other = open_workspace(str(write_corpus(folder, reached.replace(":9'", ":8'")))).index_options("v1")
-    assert (other.url, other.grpc_port, other.api_key_env) == ("http://127.0.0.1:9", 50051, None)
+    changed_options = open_workspace(str(write_corpus(folder, reached.replace(":9'", ":8'")))).index_options("v1")
+    assert (changed_options.url, changed_options.grpc_port, changed_options.api_key_env) == (
+        "http://127.0.0.1:9",
+        50051,
+        None,
+    )
 
 
 def test_a_collection_of_an_earlier_release_is_found(corpus_file: Path) -> None:
     workspace = open_workspace(str(corpus_file))
-    written = {"engine": "weaviate", "url": "http://h:8080", "weights": {"title": 2.0}, "rrf_k": 60, "chunk_tokens": 220}
-    workspace.store.put("versions/v1/index.json", json.dumps(written).encode())
+    options = {"engine": "weaviate", "url": "http://h:8080", "weights": {"title": 2.0}, "rrf_k": 60, "chunk_tokens": 220}
+    workspace.store.put("versions/v1/index.json", json.dumps(options).encode())
     assert workspace.index_options("v1").url == "http://h:8080"
 
 
@@ -63,11 +67,11 @@ def test_a_live_version_that_lost_its_rows_is_built_again_out_of_finished_work(c
     finding = next(finding for finding in diagnose([str(workspace.file)]).findings if finding.subject.endswith(" index"))
     assert "doesn't hold its" in finding.message
     assert finding.remedy.startswith("inset refresh manuals")
-    made = refresh(workspace)
-    assert made.published
-    assert made.version != lost.version
-    assert any(gate.message.startswith(f"{lost.version} can't be searched") for gate in made.gates)
-    notes = read_notes(workspace.store, str(made.version), (Stage.PARSE, Stage.ENRICH))
+    result = refresh(workspace)
+    assert result.published
+    assert result.version != lost.version
+    assert any(gate.message.startswith(f"{lost.version} can't be searched") for gate in result.gates)
+    notes = read_notes(workspace.store, str(result.version), (Stage.PARSE, Stage.ENRICH))
     assert (notes[Stage.PARSE].counts["parsed"], notes[Stage.ENRICH].counts["embedded"]) == (0, 0)
     assert not refresh(workspace).published, "the new one holds its rows"
 
@@ -75,18 +79,18 @@ def test_a_live_version_that_lost_its_rows_is_built_again_out_of_finished_work(c
 def test_a_server_that_is_gone_for_good_stops_no_refresh_elsewhere(published: Workspace, tmp_path: Path) -> None:
     live = read_pointer(published.store)
     assert live is not None
-    gone = open_workspace(str(write_corpus(tmp_path, NOWHERE)))
-    gone.write_index_options(live.version)
-    made = refresh(open_workspace(str(write_corpus(tmp_path, "chunks: {tokens: 64}\n"))))
-    assert made.published
+    unreachable = open_workspace(str(write_corpus(tmp_path, NOWHERE)))
+    unreachable.write_index_options(live.version)
+    result = refresh(open_workspace(str(write_corpus(tmp_path, "chunks: {tokens: 64}\n"))))
+    assert result.published
 
 
 def test_pages_follow_each_other_without_gap_or_repeat(published: Workspace) -> None:
     opened = PublishedCorpus(published)
     for mode in ALWAYS:
-        whole = opened.search(Query("screws of the steel winch", preset=mode, k=9)).hits
+        all_hits = opened.search(Query("screws of the steel winch", preset=mode, k=9)).hits
         pages = [
             opened.search(Query("screws of the steel winch", preset=mode, k=3, offset=offset)).hits for offset in (0, 3, 6)
         ]
-        assert [hit for page in pages for hit in page] == whole
+        assert [hit for page in pages for hit in page] == all_hits
     opened.close()

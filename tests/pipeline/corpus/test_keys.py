@@ -39,13 +39,13 @@ def test_what_was_paid_for_keeps_its_key_until_how_models_are_used_changes(
 ) -> None:
     first = keys(tmp_path)
     used = opened(tmp_path).captioners["far"]
-    asked = {"kind": "vlm", "temperature": 0.0, "top_p": 1.0, "max_tokens": 300, "max_side_px": 1024, "language": None}
+    settings = {"kind": "vlm", "temperature": 0.0, "top_p": 1.0, "max_tokens": 300, "max_side_px": 1024, "language": None}
     model = {"name": "acme/vlm", "revision": "1", "dimension": None}
-    assert first["far"] == key(model=model, asked=asked, prompt=used.prompt.digest, step=PROMPT_VERSION)
+    assert first["far"] == key(model=model, asked=settings, prompt=used.prompt.digest, step=PROMPT_VERSION)
     file = tmp_path / "manuals.yaml"
     file.write_text(CORPUS.replace("captioner: far", "captioner: reads"))
     reads = open_workspace(str(file)).captioners["reads"]
-    named_as_before = asked | {"kind": "ocr_llm"}
+    named_as_before = settings | {"kind": "ocr_llm"}
     card = model | {"name": "acme/llm"}
     assert reads.captions.key == key(model=card, asked=named_as_before, prompt=reads.prompt.digest, step=PROMPT_VERSION), (
         "as release 0.2.0 had it"
@@ -83,5 +83,5 @@ def test_a_later_option_at_its_default_keeps_the_keys_of_chunks(tmp_path: Path) 
     for chunks in ("{tokens: 100}", "{tokens: 100, by: sections}", "{tokens: 100, by: pages}"):
         file.write_text(f"{CORPUS}chunks: {chunks}\n")
         structured[chunks] = open_workspace(str(file)).keys.structured
-    first, same, other = structured.values()
-    assert first == same != other
+    first, same, different = structured.values()
+    assert first == same != different

@@ -31,8 +31,11 @@ def statements(folder: Path, extra: str) -> Statements:
 
 
 def readers(folder: Path, extra: str) -> dict[str, list[str] | None]:
-    said = statements(folder, extra).access(SOURCES)
-    return {source: None if one.principals is None else sorted(one.principals) for source, one in said.items()}
+    access = statements(folder, extra).access(SOURCES)
+    return {
+        source: None if source_access.principals is None else sorted(source_access.principals)
+        for source, source_access in access.items()
+    }
 
 
 def test_of_a_table_the_last_row_that_fits_counts(tmp_path: Path) -> None:
@@ -44,8 +47,8 @@ def test_of_a_table_the_last_row_that_fits_counts(tmp_path: Path) -> None:
         SOURCES[1]: [],
         SOURCES[2]: ["group:t"],
     }
-    said = statements(tmp_path, "access: {table: access.csv}").access(SOURCES)
-    assert said[SOURCES[0]].where == f"{tmp_path}/access.csv: line 3"
+    access = statements(tmp_path, "access: {table: access.csv}").access(SOURCES)
+    assert access[SOURCES[0]].where == f"{tmp_path}/access.csv: line 3"
 
 
 def test_a_source_without_a_row_is_nobodys_and_a_table_without_rows_is_refused(tmp_path: Path) -> None:

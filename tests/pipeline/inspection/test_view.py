@@ -19,8 +19,8 @@ from tasks.reading.structure import structure
 from tests.manuals import picture, write_long_table, write_manual
 
 
-def _colour(what: str) -> tuple[int, ...]:
-    return tuple(bytes.fromhex(view.COLOURS[what][1:]))
+def _colour(kind: str) -> tuple[int, ...]:
+    return tuple(bytes.fromhex(view.COLOURS[kind][1:]))
 
 
 def _taken_in(data: bytes) -> StructuredDocument:
@@ -33,12 +33,12 @@ def _drawn_in(mark: OverlayBox) -> tuple[int, ...]:
 
 def test_blocks_are_numbered_as_they_are_read_and_figures_coloured_by_role(tmp_path: Path) -> None:
     structured = _taken_in(write_manual(tmp_path / "pump.pdf", "pump").read_bytes())
-    made = view.marks(1, structured)
-    assert [(mark.label, _drawn_in(mark)) for mark in made] == [
-        (str(number), _colour(what)) for number, what in enumerate(("heading", "text", "content", "caption", "text"), 1)
+    marks = view.marks(1, structured)
+    assert [(mark.label, _drawn_in(mark)) for mark in marks] == [
+        (str(number), _colour(kind)) for number, kind in enumerate(("heading", "text", "content", "caption", "text"), 1)
     ]
-    (figure,) = [place.bbox for place in structured.placements if place.page == 1]
-    assert made[2].box == tuple(figure)
+    (figure,) = [placement.bbox for placement in structured.placements if placement.page == 1]
+    assert marks[2].box == tuple(figure)
 
 
 def test_what_gets_no_tag_is_drawn_dashed_and_without_a_number() -> None:
@@ -49,9 +49,9 @@ def test_what_gets_no_tag_is_drawn_dashed_and_without_a_number() -> None:
         page.insert_text((72, 200), f"The pump has part number {number} and it is stopped first.", fontsize=11)
         page.insert_text((290, 825), str(number + 1), fontsize=9)
     structured = _taken_in(document.tobytes())
-    made = view.marks(2, structured)
-    assert [(mark.label, mark.dashed) for mark in made] == [("", True), ("", True), ("1", False)]
-    assert _drawn_in(made[0]) == _colour("decorative")
+    marks = view.marks(2, structured)
+    assert [(mark.label, mark.dashed) for mark in marks] == [("", True), ("", True), ("1", False)]
+    assert _drawn_in(marks[0]) == _colour("decorative")
 
 
 def test_a_table_over_two_pages_has_a_box_on_each(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def look(tmp_path: Path) -> Look:
     def run(document: pymupdf.Document) -> tuple[InspectedDocument, str]:
         path = tmp_path / "manual.pdf"
         document.save(path)
-        found = inspect(path, out=tmp_path / "shown", view=True)
-        return found, (tmp_path / "shown" / "index.html").read_text(encoding="utf-8")
+        inspected = inspect(path, out=tmp_path / "shown", view=True)
+        return inspected, (tmp_path / "shown" / "index.html").read_text(encoding="utf-8")
 
     return run
 
@@ -96,27 +96,33 @@ def test_boxes_are_drawn_where_the_reader_of_the_page_sees_the_figure(look: Look
     # The middle of the figure's lower side, on the page as it is turned.
     x, y = (120, 281.5) if rotation == 0 else (600 - 281.5, 120)
     near = [pixels.pixel(round(x * scale) + dx, round(y * scale) + dy) for dx in (-1, 0, 1) for dy in (-1, 0, 1)]
-    wanted = _colour("content")
-    assert min(max(abs(one - other) for one, other in zip(found, wanted, strict=True)) for found in near) < 110
+    colour = _colour("content")
+    assert (
+        min(
+            max(abs(channel - expected_channel) for channel, expected_channel in zip(pixel, colour, strict=True))
+            for pixel in near
+        )
+        < 110
+    )
 
 
 def test_code_keeps_its_lines_in_the_html_and_is_fenced_in_the_text(look: Look) -> None:
     document = _manual()
     for number, row in enumerate(("if a < b:", "    stop")):
         document[0].insert_text((60, 400 + 12 * number), row, fontname="cour", fontsize=10)
-    found, html = look(document)
+    inspected, html = look(document)
     assert "<pre>if a &lt; b:\n    stop</pre>" in html
-    assert "```\nif a < b:\n    stop\n```" in found.pages[0].tagged_text
+    assert "```\nif a < b:\n    stop\n```" in inspected.pages[0].tagged_text
 
 
 def test_the_html_stands_alone_and_shows_the_text_with_the_figure_in_place(look: Look) -> None:
-    found, html = look(_manual())
+    inspected, html = look(_manual())
     sources = re.findall(r'src="([^"]{0,30})', html)
     assert len(sources) == 2
     assert all(source.startswith("data:image/png;base64,") for source in sources)
     assert re.findall(r"https?://|<script|<link|@import|url\(", html) == []
     assert "Stop &lt;script&gt;alert(1)&lt;/script&gt; &amp; wait" in html
-    tag = (found.pages[0].figures[0].tag or "").replace("<", "&lt;").replace(">", "&gt;")
+    tag = (inspected.pages[0].figures[0].tag or "").replace("<", "&lt;").replace(">", "&gt;")
     words = re.sub(r"<(?!/?code)[^>]*>", "", html.split("<main>")[1])
     assert words.index("wait for the pump") < words.index(tag) < words.index("Figure 1: The pump")
     assert "[image]" in html.split("<main>")[0]

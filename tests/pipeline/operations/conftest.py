@@ -19,11 +19,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often objects are read, by the last part of their names."""
-    found, read = Counter[str](), FolderStore._read
+    counts, read = Counter[str](), FolderStore._read
 
     def counted(self: FolderStore, name: str) -> bytes:
-        found[name.rpartition("/")[2]] += 1
+        counts[name.rpartition("/")[2]] += 1
         return read(self, name)
 
     monkeypatch.setattr(FolderStore, "_read", counted)
-    return found
+    return counts

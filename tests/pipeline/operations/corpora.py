@@ -54,9 +54,9 @@ def write_version(
     return version
 
 
-def publish(store: ObjectStore, version: str, *, before: str | None = None, held: bool = False) -> None:
+def publish(store: ObjectStore, version: str, *, before: str | None = None, is_held: bool = False) -> None:
     """Make a version live a day ago."""
-    move_pointer(store, version, expected=before, is_held=held, since=datetime.now(UTC) - timedelta(days=1))
+    move_pointer(store, version, expected=before, is_held=is_held, since=datetime.now(UTC) - timedelta(days=1))
 
 
 def write_corpus(folder: Path, name: str, *, versions: int = 0, more: str = "") -> ObjectStore:
@@ -74,4 +74,4 @@ def write_corpus(folder: Path, name: str, *, versions: int = 0, more: str = "") 
 
 def schedule_of(name: str) -> CorpusSchedule:
     """Return the entry of a corpus of the corpora folder."""
-    return next(one for one in corpus_schedules() if one.name == name)
+    return next(schedule for schedule in corpus_schedules() if schedule.name == name)

@@ -33,10 +33,10 @@ def write_pixels(store: ObjectStore, *, width: int = 600, height: int = 300) -> 
     return name
 
 
-def failure(source: str, code: FailureCode = FailureCode.DAMAGED, **other: Any) -> Failure:
+def failure(source: str, code: FailureCode = FailureCode.DAMAGED, **details: Any) -> Failure:
     """Return a failure; by default of a whole document whose bytes were read."""
     facts = {"doc_id": sha256(source.encode()), "page": None, "step": "parse", "message": f"{source} is broken"}
-    return Failure(source=source, code=code, **(facts | other))
+    return Failure(source=source, code=code, **(facts | details))
 
 
 def write_quarantine(

@@ -26,24 +26,24 @@ NOW = datetime.now(UTC)
 
 def test_a_published_corpus_is_ok_and_shows_what_it_holds(folder: Path) -> None:
     write_corpus(folder, "pumps", versions=3)
-    found = corpus_health(schedule_of("pumps"), NOW)
-    assert (found.state, found.problems, found.live) == (State.OK, [], version_name(2))
-    assert found.counts is not None
-    assert (found.counts.documents, found.counts.figures, found.counts.quarantined) == (10, 30, 1)
-    assert found.spent is not None
-    assert (found.spent.calls, found.spent.money) == (12, 1.5)
-    assert found.tightest is not None
-    assert (found.tightest.gate, found.tightest.margin) == ("quarantine ceiling", 0.75)
+    health = corpus_health(schedule_of("pumps"), NOW)
+    assert (health.state, health.problems, health.live) == (State.OK, [], version_name(2))
+    assert health.counts is not None
+    assert (health.counts.documents, health.counts.figures, health.counts.quarantined) == (10, 30, 1)
+    assert health.spent is not None
+    assert (health.spent.calls, health.spent.money) == (12, 1.5)
+    assert health.tightest is not None
+    assert (health.tightest.gate, health.tightest.margin) == ("quarantine ceiling", 0.75)
 
 
 def test_a_refused_version_says_why_until_it_is_published_anyway(folder: Path) -> None:
     store = write_corpus(folder, "pumps", versions=2)
     refused = write_version(store, "pumps", 2, gates=[REFUSES])
-    found = corpus_health(schedule_of("pumps"), NOW)
-    assert (found.state, found.live, found.newest) == (State.REFUSED, version_name(1), refused)
-    assert "a loss of 80 %" in found.problems[0]
-    assert found.tightest is not None
-    assert found.tightest.gate == "rows not lost"
+    health = corpus_health(schedule_of("pumps"), NOW)
+    assert (health.state, health.live, health.newest) == (State.REFUSED, version_name(1), refused)
+    assert "a loss of 80 %" in health.problems[0]
+    assert health.tightest is not None
+    assert health.tightest.gate == "rows not lost"
     publish_version(store, "pumps", refused, override="the documents moved")
     assert corpus_health(schedule_of("pumps"), NOW).state is State.OK
 
@@ -52,8 +52,8 @@ def test_a_rolled_back_corpus_is_held(folder: Path) -> None:
     store = write_corpus(folder, "pumps", versions=1)
     publish(store, write_version(store, "pumps", 1), before=version_name(0))
     roll_back(store, "pumps")
-    found = corpus_health(schedule_of("pumps"), NOW)
-    assert (found.state, found.held, found.live) == (State.HELD, True, version_name(0))
+    health = corpus_health(schedule_of("pumps"), NOW)
+    assert (health.state, health.held, health.live) == (State.HELD, True, version_name(0))
 
 
 def test_a_corpus_is_stale_once_two_scheduled_times_passed_without_a_run(folder: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_corpus_is_stale_once_two_scheduled_times_passed_without_a_run(folder:
 
 
 @pytest.mark.parametrize(
-    ("more", "runs"),
+    ("extra", "runs"),
     [
         ("", "by hand"),
         ('schedule: "@daily"\n', "@daily"),
@@ -77,8 +77,8 @@ def test_a_corpus_is_stale_once_two_scheduled_times_passed_without_a_run(folder:
         ("operations: {after_asset: 's3://manuals'}\n", "when s3://manuals is updated"),
     ],
 )
-def test_it_says_when_a_corpus_is_refreshed(folder: Path, more: str, runs: str) -> None:
-    write_corpus(folder, "pumps", more=more)
+def test_it_says_when_a_corpus_is_refreshed(folder: Path, extra: str, runs: str) -> None:
+    write_corpus(folder, "pumps", more=extra)
     assert corpus_health(schedule_of("pumps"), NOW).runs == runs
 
 
@@ -130,17 +130,17 @@ def test_each_corpus_has_a_line_whatever_is_wrong_with_the_others(folder: Path) 
     lost = write_corpus(folder, "lost", versions=1)
     lost.delete(manifest_name(version_name(0)))
     (folder / "corpora" / "broken.yaml").write_text("name: broken\nsourc: x\n")
-    found = {one.corpus: one for one in corpora_health(corpus_schedules())}
-    assert {name: one.state for name, one in found.items()} == {
+    health_by_corpus = {health.corpus: health for health in corpora_health(corpus_schedules())}
+    assert {name: health.state for name, health in health_by_corpus.items()} == {
         "good": State.OK,
         "empty": State.EMPTY,
         "damaged": State.DAMAGED,
         "lost": State.DAMAGED,
         "broken": State.BROKEN,
     }
-    assert all(one.problems for name, one in found.items() if name != "good")
-    assert found["lost"].live == version_name(0)
-    assert found["empty"].problems == ["nothing is published yet; run: inset refresh empty, or its DAG"]
+    assert all(health.problems for name, health in health_by_corpus.items() if name != "good")
+    assert health_by_corpus["lost"].live == version_name(0)
+    assert health_by_corpus["empty"].problems == ["nothing is published yet; run: inset refresh empty, or its DAG"]
 
 
 def test_a_store_that_never_answers_costs_its_own_line_and_is_asked_once(
@@ -148,48 +148,48 @@ def test_a_store_that_never_answers_costs_its_own_line_and_is_asked_once(
 ) -> None:
     write_corpus(folder, "good", versions=1)
     write_corpus(folder, "hangs", versions=1)
-    asked = Counter[str]()
+    read_counts = Counter[str]()
     read = object_store.FolderStore.read_mutable
     answers = threading.Event()
 
     def read_slowly(self: object_store.FolderStore, name: str, *, fresh: bool = True) -> tuple[bytes, str] | None:
         if name == LIVE:
-            asked[self.root.rpartition("/")[2]] += 1
+            read_counts[self.root.rpartition("/")[2]] += 1
             assert "hangs" not in self.root or answers.wait(60)
         return read(self, name, fresh=fresh)
 
     monkeypatch.setattr(object_store.FolderStore, "read_mutable", read_slowly)
     for _ in range(3):
-        begun = time.monotonic()
-        states = {one.corpus: one.state for one in corpora_health(corpus_schedules(), timeout_s=0.5)}
-        assert time.monotonic() - begun < 5
+        started = time.monotonic()
+        states = {health.corpus: health.state for health in corpora_health(corpus_schedules(), timeout_s=0.5)}
+        assert time.monotonic() - started < 5
         assert states == {"good": State.OK, "hangs": State.UNREACHABLE}
-    assert asked == {"good": 3, "hangs": 1}
+    assert read_counts == {"good": 3, "hangs": 1}
     answers.set()
-    assert {one.state for one in corpora_health(corpus_schedules(), timeout_s=60)} == {State.OK}
+    assert {health.state for health in corpora_health(corpus_schedules(), timeout_s=60)} == {State.OK}
 
 
 def test_requests_at_the_same_time_share_one_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_corpus(folder, "pumps", versions=1)
     read = object_store.FolderStore.read_mutable
-    both = threading.Event()
+    released = threading.Event()
 
     def read_later(self: object_store.FolderStore, name: str, *, fresh: bool = True) -> tuple[bytes, str] | None:
-        assert both.wait(60)
+        assert released.wait(60)
         return read(self, name, fresh=fresh)
 
     monkeypatch.setattr(object_store.FolderStore, "read_mutable", read_later)
     with ThreadPoolExecutor(2) as requests:
-        found = [requests.submit(corpora_health, corpus_schedules(), timeout_s=60) for _ in range(2)]
-        threading.Timer(0.3, both.set).start()
-        assert [one.result()[0].state for one in found] == [State.OK, State.OK]
+        futures = [requests.submit(corpora_health, corpus_schedules(), timeout_s=60) for _ in range(2)]
+        threading.Timer(0.3, released.set).start()
+        assert [future.result()[0].state for future in futures] == [State.OK, State.OK]
 
 
 def test_corpora_of_many_versions_cost_few_small_reads(folder: Path, reads: Counter[str]) -> None:
     for number in range(5):
         write_corpus(folder, f"corpus_{number:02}", versions=20)
     reads.clear()
-    assert {one.state for one in corpora_health(corpus_schedules(), timeout_s=60)} == {State.OK}
+    assert {health.state for health in corpora_health(corpus_schedules(), timeout_s=60)} == {State.OK}
     assert set(reads) <= {"LIVE", "LEASE", "manifest.json", "last_refresh.json"}
     assert reads == {"LIVE": 5, "LEASE": 5, "last_refresh.json": 5, "manifest.json": 5}
 
@@ -208,12 +208,12 @@ def test_corpora_of_many_versions_cost_few_small_reads(folder: Path, reads: Coun
     ],
 )
 def test_the_margin_of_a_gate(gate: str, value: float | None, bound: float | None, margin: float | None) -> None:
-    found = margin_of(GateResult(gate=gate, passed=True, value=value, bound=bound, message="")).margin
-    assert found == (None if margin is None else pytest.approx(margin))
+    computed = margin_of(GateResult(gate=gate, passed=True, value=value, bound=bound, message="")).margin
+    assert computed == (None if margin is None else pytest.approx(margin))
 
 
 @pytest.mark.parametrize(
-    ("state", "ended", "shown"),
+    ("state", "expected", "problem"),
     [
         ("waiting", State.WAITING, "it waits for your answer until"),
         ("retrying", State.RETRYING, "plan is tried again, 2 of 13: the source is gone"),
@@ -222,17 +222,17 @@ def test_the_margin_of_a_gate(gate: str, value: float | None, bound: float | Non
     ],
 )
 def test_what_the_last_run_waits_for_or_why_it_failed_is_shown(
-    folder: Path, state: RefreshState, ended: State, shown: str
+    folder: Path, state: RefreshState, expected: State, problem: str
 ) -> None:
     store = write_corpus(folder, "pumps", versions=1)
     message = "plan is tried again, 2 of 13: the source is gone"
     until = NOW + timedelta(minutes=30)
     note_refresh(store, "airflow:manual__1", state, message, task="plan", until=until)
-    found = corpus_health(schedule_of("pumps"), NOW)
-    assert found.state is ended
-    assert shown in found.problems[0]
+    health = corpus_health(schedule_of("pumps"), NOW)
+    assert health.state is expected
+    assert problem in health.problems[0]
     question = "dags/refresh_pumps/runs/manual__1/tasks/plan/required_actions"
-    assert found.question == (question if state == "waiting" else None)
+    assert health.question == (question if state == "waiting" else None)
     if state in ("waiting", "retrying"):
         assert corpus_health(schedule_of("pumps"), NOW + timedelta(hours=3)).state is State.UNFINISHED
 
@@ -255,9 +255,9 @@ def test_a_rejected_version_stays_refused_until_somebody_publishes_it_anyway(fol
     version = write_version(store, "pumps", 1)
     assert corpus_health(schedule_of("pumps"), NOW).state is State.OK
     reject_version(store, version, by="ada", reason="figures are missing")
-    found = corpus_health(schedule_of("pumps"), NOW)
-    assert found.state is State.REFUSED
-    assert "rejected by ada" in found.problems[0]
+    health = corpus_health(schedule_of("pumps"), NOW)
+    assert health.state is State.REFUSED
+    assert "rejected by ada" in health.problems[0]
     with pytest.raises(GateError, match="figures are missing"):
         publish_version(store, "pumps", version)
     publish_version(store, "pumps", version, override="they came")

@@ -26,10 +26,10 @@ def test_each_version_has_its_state(folder: Path) -> None:
     write_version(store, "pumps", 4)
     Path(store.root, manifest_name(version_name(4))).write_text("{")
     store.replace(f"versions/{version_name(5)}/plan.json", b"{}")
-    found = history(store, version_names(store))
-    assert [row.state for row in found] == ["unfinished", "damaged", "refused", "live", "previous", "ready"]
-    assert [row.publishable for row in found] == [False, False, True, False, True, True]
-    assert "a loss of 80 %" in found[2].refusals[0]
+    rows = history(store, version_names(store))
+    assert [row.state for row in rows] == ["unfinished", "damaged", "refused", "live", "previous", "ready"]
+    assert [row.publishable for row in rows] == [False, False, True, False, True, True]
+    assert "a loss of 80 %" in rows[2].refusals[0]
 
 
 def test_money_of_all_runs_is_shown_with_its_share_of_the_limit(folder: Path) -> None:
@@ -39,8 +39,8 @@ def test_money_of_all_runs_is_shown_with_its_share_of_the_limit(folder: Path) ->
     add_spent(store, Spent())  # the first counts what is stored
     add_spent(store, Spent(calls=28, money=5.0))
     assert [row.money for row in history(store, version_names(store))] == [2.0, 1.5, 1.5]
-    whole = spending(str(folder / "corpora" / "pumps.yaml"), store)
-    assert (whole.spent.money, whole.limit, whole.share) == (5.0, 20.0, 0.25)
+    total = spending(str(folder / "corpora" / "pumps.yaml"), store)
+    assert (total.spent.money, total.limit, total.share) == (5.0, 20.0, 0.25)
 
 
 def test_an_override_says_who_and_why(folder: Path) -> None:

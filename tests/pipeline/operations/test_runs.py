@@ -70,19 +70,19 @@ def write_judged(store: ObjectStore, version: str, ranks: dict[str, int | None])
 
 def work(report: RunReport, stage: Stage) -> dict[str, tuple[int, int | None]]:
     """Return what a stage did: number done, and number reused, by kind."""
-    (found,) = (one for one in report.stages if one.stage is stage)
-    return {item.what: (item.done, item.reused) for item in found.items}
+    (stage_report,) = (candidate for candidate in report.stages if candidate.stage is stage)
+    return {item.what: (item.done, item.reused) for item in stage_report.items}
 
 
 @pytest.mark.slow
 def test_a_run_shows_what_each_stage_did_and_what_it_reused(published: Workspace) -> None:
     write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
-    made, store = refresh(published, run_id="airflow:nightly").version, published.store
-    assert made is not None
-    assert version_of_run(store, "airflow:nightly") == made
+    version, store = refresh(published, run_id="airflow:nightly").version, published.store
+    assert version is not None
+    assert version_of_run(store, "airflow:nightly") == version
     assert version_of_run(store, "airflow:another") is None
-    one = CorpusSchedule("manuals", published.file, None, store=store.root)
-    report = run_report(one, store, made)
+    schedule = CorpusSchedule("manuals", published.file, None, store=store.root)
+    report = run_report(schedule, store, version)
     assert report.plan is not None
     assert (report.plan.new, report.plan.sources["new"]) == (1, ["crane.pdf"])
     assert [stage.stage for stage in report.stages] == ["parse", "enrich", "assemble", "check", "build", "evaluate"]
@@ -113,10 +113,10 @@ def test_a_run_under_way_shows_its_plan_and_the_shards_that_are_done(folder: Pat
     report = run_report(schedule_of("pumps"), store, version)
     assert (report.version.state, report.run_id, report.parent) == ("unfinished", "run-1", version_name(0))
     assert report.options.replay
-    parse, *others = report.stages
+    parse, *later_stages = report.stages
     assert (parse.shards, parse.seconds) == ((2, 3), 4.0)
     assert [item.done for item in parse.items] == [20, 160]
-    assert {stage.seconds for stage in others} == {None}
+    assert {stage.seconds for stage in later_stages} == {None}
     assert [slow.source for slow in report.slowest] == ["a.pdf", "b.pdf"]
     assert report.plan is not None
     assert (report.plan.captions["vlm"].spent.money, report.spent) == (2.5, {})
@@ -139,16 +139,16 @@ def test_questions_that_were_won_and_lost_have_their_ranks(folder: Path) -> None
     store = write_corpus(folder, "pumps", versions=2, more="questions: questions.jsonl\n")
     write_judged(store, version_name(0), {"q-1": 2, "q-2": None, "q-3": 1, "gone": 1})
     write_judged(store, version_name(1), {"q-1": None, "q-2": 4, "q-3": 5, "new": None})
-    found = run_report(schedule_of("pumps"), store, version_name(1)).questions
-    assert found is not None
-    assert found.asked == 3
-    (lost,), (won,) = found.lost, found.won
+    questions = run_report(schedule_of("pumps"), store, version_name(1)).questions
+    assert questions is not None
+    assert questions.asked == 3
+    (lost,), (won,) = questions.lost, questions.won
     assert (lost.text, lost.before, lost.now) == ("How heavy is it?", 2, None)
     assert (won.id, won.text, won.before, won.now) == ("q-2", None, None, 4)
     (folder / "corpora" / "questions.jsonl").unlink()
     without = run_report(schedule_of("pumps"), store, version_name(1)).questions
     assert without is not None
-    assert [one.id for one in without.lost] == ["q-1"]
+    assert [lost_question.id for lost_question in without.lost] == ["q-1"]
 
 
 def test_a_version_that_is_not_there_is_said(folder: Path) -> None:
@@ -199,5 +199,5 @@ def test_the_slowest_documents_of_all_shards_are_kept() -> None:
         )
         for shard in range(2)
     ]
-    kept = join_notes(shards).slowest
-    assert [slow.seconds for slow in kept] == [float(seconds) for seconds in range(19, 9, -1)]
+    slowest = join_notes(shards).slowest
+    assert [slow.seconds for slow in slowest] == [float(seconds) for seconds in range(19, 9, -1)]

@@ -67,11 +67,11 @@ def corpus(folder: Path, model: EndpointServer) -> Iterator[PublishedCorpus]:
         yield published
 
 
-def opened(folder: Path, more: str = "") -> PublishedCorpus:
+def opened(folder: Path, extra: str = "") -> PublishedCorpus:
     """Open the corpus with more in its file; by default with the papers' answer presets."""
-    more = more or f"answer: {{presets: {folder / 'paper-answers'}}}\n"
-    file = folder / "corpora" / f"manuals{abs(hash(more))}.yaml"
-    file.write_text(f"{(folder / 'corpora' / 'manuals.yaml').read_text()}{more}")
+    extra = extra or f"answer: {{presets: {folder / 'paper-answers'}}}\n"
+    file = folder / "corpora" / f"manuals{abs(hash(extra))}.yaml"
+    file.write_text(f"{(folder / 'corpora' / 'manuals.yaml').read_text()}{extra}")
     return PublishedCorpus(open_workspace(str(file)))
 
 
@@ -96,16 +96,18 @@ def test_an_answer_has_the_figures_that_the_model_copies_and_the_passages_that_i
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = copying
-    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
-    held = {
+    result = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    figure_ids = {
         figure.figure_id for hit in corpus.search(Query(QUESTION, preset="diverse", k=4)).hits for figure in hit.figures
     }
-    assert set(figures(found)) <= held
-    assert figures(found), "the passages of these manuals hold figures"
-    assert [part.type for part in found.parts][:2] == ["text", "figure"]
-    assert (found.preset, found.model, found.note, found.abstained) == ("written", "tiny", "", False)
-    assert {n for part in found.parts for n in part.citations} == {one.n for one in found.citations}
-    assert all(one.page_link and one.pdf_link and one.version == found.version for one in found.citations)
+    assert set(figures(result)) <= figure_ids
+    assert figures(result), "the passages of these manuals hold figures"
+    assert [part.type for part in result.parts][:2] == ["text", "figure"]
+    assert (result.preset, result.model, result.note, result.abstained) == ("written", "tiny", "", False)
+    assert {n for part in result.parts for n in part.citations} == {citation.n for citation in result.citations}
+    assert all(
+        citation.page_link and citation.pdf_link and citation.version == result.version for citation in result.citations
+    )
 
 
 @pytest.mark.parametrize("name", [*packaged_answers()])
@@ -114,22 +116,22 @@ def test_the_prompt_of_every_preset_holds_what_was_retrieved(
 ) -> None:
     preset = packaged_answers()[name]
     filters = Filters(documents=["winch.pdf"], pages=[1]) if preset.context == "given" else Filters()
-    found = corpus.answer(AnswerQuery(QUESTION, answer=name, filters=filters))
-    assert found.preset == name
+    result = corpus.answer(AnswerQuery(QUESTION, answer=name, filters=filters))
+    assert result.preset == name
     if preset.model is None:
         assert model.calls == []
         return
-    assert found.note == ""
+    assert result.note == ""
     call = model.calls[-1]
     assert QUESTION in call.prompt
     if preset.context == "none":
         assert "bar." not in call.prompt
         return
-    cited = {one.evidence_id: one for one in found.citations}
+    cited = {citation.evidence_id: citation for citation in result.citations}
     started = next(event for event in corpus.answer_events(AnswerQuery(QUESTION, answer=name, filters=filters)))
     assert isinstance(started, AnswerStarted)
     assert started.citations
-    assert set(cited) <= {one.evidence_id for one in started.citations}
+    assert set(cited) <= {citation.evidence_id for citation in started.citations}
     if preset.max_images:
         assert 1 <= len(call.pictures) <= preset.max_images
     else:
@@ -141,27 +143,29 @@ def test_given_contexts_are_all_that_the_filters_name_and_nothing_is_retrieved(
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     filters = Filters(documents=["winch.pdf"], pages=[2])
-    found = corpus.answer(
+    result = corpus.answer(
         AnswerQuery(QUESTION, answer="bt-gold-both", filters=filters, settings={"max_images": 4}, trace=True)
     )
-    assert [step.step for step in found.trace or []] == ["open", "answer"]
+    assert [step.step for step in result.trace or []] == ["open", "answer"]
     assert "22 bar" in model.calls[-1].prompt
     assert "21 bar" not in model.calls[-1].prompt
-    assert [part.page for part in found.parts if part.type == "figure"] == [2]
+    assert [part.page for part in result.parts if part.type == "figure"] == [2]
     corpus.answer(AnswerQuery(QUESTION, answer="bt-gold-text", filters=filters))
     assert model.calls[-1].pictures == []
     rows = corpus.search(Query(QUESTION, filters=Filters(modalities=[Modality.FIGURE]))).hits
-    named = Filters(evidence_ids=[rows[0].evidence_id])
-    assert figures(corpus.answer(AnswerQuery(QUESTION, answer="bt-gold-images", filters=named))) == [rows[0].figure_id]
+    row_filters = Filters(evidence_ids=[rows[0].evidence_id])
+    assert figures(corpus.answer(AnswerQuery(QUESTION, answer="bt-gold-images", filters=row_filters))) == [
+        rows[0].figure_id
+    ]
     with pytest.raises(RequestError, match="takes its context from the request"):
         corpus.answer(AnswerQuery(QUESTION, answer="bt-gold-text"))
 
 
 def test_a_baseline_shows_one_figure_behind_the_text(corpus: PublishedCorpus, model: EndpointServer) -> None:
     model.replies = copying
-    found = corpus.answer(AnswerQuery(QUESTION, answer="ilt-ocr-llm"))
-    assert [part.type for part in found.parts][-1] == "figure"
-    assert len(figures(found)) == 1
+    result = corpus.answer(AnswerQuery(QUESTION, answer="ilt-ocr-llm"))
+    assert [part.type for part in result.parts][-1] == "figure"
+    assert len(figures(result)) == 1
 
 
 def test_words_come_as_they_are_written_and_no_name_of_a_figure_is_among_them(
@@ -191,10 +195,10 @@ def test_a_model_that_fails_leaves_the_extractive_answer_and_says_why(
 ) -> None:
     plain = corpus.answer(AnswerQuery(QUESTION))
     model.script(reaction)
-    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
-    assert (found.parts, found.model, found.preset) == (plain.parts, None, "written")
-    assert found.note.startswith("answered without a model: ")
-    assert why in found.note
+    result = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    assert (result.parts, result.model, result.preset) == (plain.parts, None, "written")
+    assert result.note.startswith("answered without a model: ")
+    assert why in result.note
 
 
 def test_an_answer_inside_the_thought_is_read_from_there_and_only_what_passages_support(
@@ -203,23 +207,23 @@ def test_an_answer_inside_the_thought_is_read_from_there_and_only_what_passages_
     sentence = corpus.answer(AnswerQuery(QUESTION)).parts
     takes = next(part.text for part in sentence if part.type == "text" and "bar" in part.text)
     model.replies = lambda _call: f"<think>Hm, let me see. {takes} Or is it 98765 bar?"
-    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
-    assert found.model == "tiny"
-    assert "reasoning" in found.note
-    assert words(found), "the supported sentence is kept"
-    assert not [text for text in words(found) if "98765" in text or "Hm" in text]
-    assert found.citations
+    result = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    assert result.model == "tiny"
+    assert "reasoning" in result.note
+    assert words(result), "the supported sentence is kept"
+    assert not [text for text in words(result) if "98765" in text or "Hm" in text]
+    assert result.citations
 
 
 def test_a_number_that_no_passage_has_loses_its_citation_and_the_answer_is_not_sure(
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = lambda _call: "It takes 98765 bar [P1]."
-    found = corpus.answer(AnswerQuery(QUESTION, answer="written", settings={"grounded": False}))
-    assert found.counts.unsupported == 1
-    assert [part.citations for part in found.parts] == [[]]
-    assert found.unsure
-    assert found.confidence is not None
+    result = corpus.answer(AnswerQuery(QUESTION, answer="written", settings={"grounded": False}))
+    assert result.counts.unsupported == 1
+    assert [part.citations for part in result.parts] == [[]]
+    assert result.unsure
+    assert result.confidence is not None
     grounded = corpus.answer(AnswerQuery(QUESTION, answer="written", trace=True))
     assert "no passage supports" in grounded.note
     searched = [step.step for step in grounded.trace or [] if step.step in ("retrieve: bm25", "answer", "extract")]
@@ -233,9 +237,9 @@ def test_a_reply_without_a_sentence_is_asked_once_more_for_the_answer_alone(
 ) -> None:
     replies = iter([first, "It takes 21 bar [P1]."])
     model.replies = lambda _call: next(replies)
-    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
-    assert words(found) == ["It takes 21 bar."]
-    assert (found.model, found.note) == ("tiny", "")
+    result = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    assert words(result) == ["It takes 21 bar."]
+    assert (result.model, result.note) == ("tiny", "")
     assert [message["role"] for message in model.calls[-1].json["messages"]] == ["system", "user", "assistant", "user"]
     model.replies = lambda _call: first
     model.calls.clear()
@@ -247,12 +251,12 @@ def test_figures_that_the_model_does_not_name_are_added_beside_the_sentences_the
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = lambda _call: "It takes 21 bar [P1]."
-    asked = "Which picture shows the steel winch?"
-    found = corpus.answer(AnswerQuery(asked, answer="written"))
-    added = [part for part in found.parts if part.type == "figure"]
+    question = "Which picture shows the steel winch?"
+    result = corpus.answer(AnswerQuery(question, answer="written"))
+    added = [part for part in result.parts if part.type == "figure"]
     assert [part.added for part in added] == [True]
-    assert {n for part in added for n in part.citations} <= {one.n for one in found.citations}
-    assert not figures(corpus.answer(AnswerQuery(asked, answer="written", settings={"grounded": False})))
+    assert {n for part in added for n in part.citations} <= {citation.n for citation in result.citations}
+    assert not figures(corpus.answer(AnswerQuery(question, answer="written", settings={"grounded": False})))
 
 
 def test_a_model_that_is_not_here_leaves_the_extractive_answer(folder: Path) -> None:
@@ -260,20 +264,20 @@ def test_a_model_that_is_not_here_leaves_the_extractive_answer(folder: Path) -> 
     absent = {"llm": {"kind": "local", "model": str(folder / "nowhere"), "revision": "1"}}
     options = yaml.safe_load(file.read_text())
     options["models"] |= absent
-    other = folder / "corpora" / "absent.yaml"
-    other.write_text(yaml.safe_dump(options | {"answer": {"model": "llm"}}))
-    with closing(PublishedCorpus(open_workspace(str(other)))) as corpus:
-        found = corpus.answer(AnswerQuery(QUESTION))
-    assert found.parts
-    assert "not on this machine" in found.note
+    absent_file = folder / "corpora" / "absent.yaml"
+    absent_file.write_text(yaml.safe_dump(options | {"answer": {"model": "llm"}}))
+    with closing(PublishedCorpus(open_workspace(str(absent_file)))) as corpus:
+        result = corpus.answer(AnswerQuery(QUESTION))
+    assert result.parts
+    assert "not on this machine" in result.note
 
 
 def test_a_model_that_says_that_nothing_answers_is_taken_at_its_word(
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = lambda _call: "<think>Nothing fits.</think>NO ANSWER"
-    found = corpus.answer(AnswerQuery(QUESTION, answer="written", settings={"grounded": False}))
-    assert (found.abstained, found.parts, found.citations, found.note) == (True, [], [], "")
+    result = corpus.answer(AnswerQuery(QUESTION, answer="written", settings={"grounded": False}))
+    assert (result.abstained, result.parts, result.citations, result.note) == (True, [], [], "")
     unlike = corpus.answer(AnswerQuery("Who painted the Mona Lisa?", answer="written"))
     assert (unlike.abstained, unlike.parts) == (True, [])
 
@@ -282,16 +286,16 @@ def test_where_passages_seem_to_answer_they_are_shown_as_not_sure_although_the_m
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = lambda _call: "NO ANSWER"
-    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
-    assert "the model says" in found.note
-    assert (found.parts, found.unsure) == (corpus.answer(AnswerQuery(QUESTION)).parts, True)
+    result = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    assert "the model says" in result.note
+    assert (result.parts, result.unsure) == (corpus.answer(AnswerQuery(QUESTION)).parts, True)
 
 
 def test_a_reply_that_is_cut_at_its_limit_is_shown_and_marked(corpus: PublishedCorpus, model: EndpointServer) -> None:
     model.script(answer("It takes 21 bar [P1]. And it", finish_reason="length"))
-    found = corpus.answer(AnswerQuery(QUESTION, answer="written"))
-    assert "limit of tokens" in found.note
-    assert "21 bar" in " ".join(words(found))
+    result = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    assert "limit of tokens" in result.note
+    assert "21 bar" in " ".join(words(result))
 
 
 def test_a_caller_that_stops_waiting_ends_the_call(corpus: PublishedCorpus, model: EndpointServer) -> None:
@@ -311,19 +315,23 @@ def test_three_rounds_judge_refine_and_keep_what_was_found(corpus: PublishedCorp
     )
     model.replies = lambda _call: next(replies)
     settings: dict[str, Any] = {"rounds": 3, "retrieval": "diverse", "passages": 2}
-    found = corpus.answer(AnswerQuery(QUESTION, answer="omgqa-multi", settings=settings, trace=True))
-    assert [one.query for one in found.rounds] == [QUESTION, "water pump bar", "screws of the water pump"]
-    assert [one.sufficient for one in found.rounds] == [False, False, None]
-    assert [one.spent.calls for one in found.rounds] == [1, 1, 0]
-    first = set(found.rounds[0].evidence_ids)
-    started = {one.evidence_id for one in found.citations}
+    result = corpus.answer(AnswerQuery(QUESTION, answer="omgqa-multi", settings=settings, trace=True))
+    assert [search_round.query for search_round in result.rounds] == [
+        QUESTION,
+        "water pump bar",
+        "screws of the water pump",
+    ]
+    assert [search_round.sufficient for search_round in result.rounds] == [False, False, None]
+    assert [search_round.spent.calls for search_round in result.rounds] == [1, 1, 0]
+    first = set(result.rounds[0].evidence_ids)
+    started = {search_round.evidence_id for search_round in result.citations}
     assert started & first, "the answer cites what the first round found"
-    union = {name for one in found.rounds for name in one.evidence_ids}
+    union = {name for search_round in result.rounds for name in search_round.evidence_ids}
     assert len(union) > settings["passages"]
     assert len(re.findall(r"(?m)^\[P\d+\]", model.calls[-1].prompt)) == settings["passages"]
-    assert found.spent.calls == 3
-    assert found.spent.money == 3 + found.spent.input_tokens
-    assert sum(step.step.startswith("sufficient?") for step in found.trace or []) == 2
+    assert result.spent.calls == 3
+    assert result.spent.money == 3 + result.spent.input_tokens
+    assert sum(step.step.startswith("sufficient?") for step in result.trace or []) == 2
 
 
 def test_an_answer_stays_within_its_budget(folder: Path, model: EndpointServer) -> None:
@@ -352,16 +360,18 @@ def test_the_corpus_file_names_model_prompt_and_pictures_for_all_presets(folder:
         corpus.answer(AnswerQuery(QUESTION, answer="bt-images-clip"))
         assert len(model.calls[-1].pictures) == 2
     with closing(opened(folder, "answer: {model: llm, presets: ../paper-answers}\n")) as corpus:
-        chosen = {one.name: one.settings.model for one in corpus.answer_presets()}
+        chosen = {preset.name: preset.settings.model for preset in corpus.answer_presets()}
         assert (chosen["written"], chosen["bt-images-clip"]) == ("llm", "vlm"), (
             "a model that sees nothing replaces none that does"
         )
 
 
 def test_presets_of_ones_own_stand_beside_the_packaged_ones(folder: Path, model: EndpointServer) -> None:
-    own = folder / "corpora" / "ways"
-    own.mkdir(exist_ok=True)
-    (own / "short.yaml").write_text("label: Short\nsentence: one passage\nmodel: llm\npassages: 1\nretrieval: bm25\n")
+    preset_folder = folder / "corpora" / "ways"
+    preset_folder.mkdir(exist_ok=True)
+    (preset_folder / "short.yaml").write_text(
+        "label: Short\nsentence: one passage\nmodel: llm\npassages: 1\nretrieval: bm25\n"
+    )
     with closing(opened(folder, "answer: {presets: ways, preset: short}\n")) as corpus:
         model.replies = lambda _call: "It takes 21 bar [P1]."
         assert corpus.answer(AnswerQuery(QUESTION)).preset == "short"
@@ -373,8 +383,8 @@ def test_a_picture_of_the_question_goes_to_the_model_and_to_a_search_that_takes_
 ) -> None:
     """The default preset searches by words alone, so the model alone looks at the picture."""
     settings = {"model": "vlm", "retrieval": None}
-    found = corpus.answer(AnswerQuery(QUESTION, answer="written", settings=settings, picture=picture(5)))
-    assert (found.note, len(model.calls[-1].pictures)) == ("", 1)
+    result = corpus.answer(AnswerQuery(QUESTION, answer="written", settings=settings, picture=picture(5)))
+    assert (result.note, len(model.calls[-1].pictures)) == ("", 1)
     assert "The first picture belongs to the question." in model.calls[-1].prompt
     with pytest.raises(RequestError, match="looks at no picture"):
         corpus.answer(AnswerQuery(QUESTION, answer="written", settings={"model": "llm"}, picture=picture(5)))
@@ -409,20 +419,22 @@ def test_a_prompt_that_a_request_names_is_a_packaged_one(corpus: PublishedCorpus
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("extra", "says"),
     [
         ("answer: {model: gpt}\n", "models.gpt"),
         ("answer: {preset: magic}\n", "answer.preset"),
         ("answer: {model: llm, prompt: nowhere.md}\n", "nowhere.md"),
     ],
 )
-def test_plan_and_doctor_say_what_is_wrong_with_answers(folder: Path, more: str, says: str) -> None:
-    with closing(opened(folder, more)):
-        file = folder / "corpora" / f"manuals{abs(hash(more))}.yaml"
+def test_plan_and_doctor_say_what_is_wrong_with_answers(folder: Path, extra: str, says: str) -> None:
+    with closing(opened(folder, extra)):
+        file = folder / "corpora" / f"manuals{abs(hash(extra))}.yaml"
     with pytest.raises(UserError, match=re.escape(says)):
         plan(open_workspace(str(file)), "run")
     findings = {finding.subject: finding for finding in diagnose([str(file)]).findings}
-    finding = next(one for subject, one in findings.items() if subject.endswith("answers") or says in one.message)
+    finding = next(
+        candidate for subject, candidate in findings.items() if subject.endswith("answers") or says in candidate.message
+    )
     assert not finding.ok
     assert says in finding.message
 
@@ -432,20 +444,20 @@ def test_a_follow_up_question_is_answered_about_the_subject_and_document_of_the_
 ) -> None:
     before = corpus.answer(AnswerQuery("How many bar does the steel winch take?"))
     history = [Turn(question="How many bar does the steel winch take?", evidence_ids=[before.citations[0].evidence_id])]
-    found = corpus.answer(AnswerQuery("And what does it look like?", history=history, trace=True))
-    assert found.follow_up is not None
-    assert "steel winch" in found.follow_up.question
-    assert found.follow_up.source == before.citations[0].source
-    assert {citation.source for citation in found.citations} == {before.citations[0].source}
-    assert "follow-up" in [step.step for step in found.trace or []]
+    result = corpus.answer(AnswerQuery("And what does it look like?", history=history, trace=True))
+    assert result.follow_up is not None
+    assert "steel winch" in result.follow_up.question
+    assert result.follow_up.source == before.citations[0].source
+    assert {citation.source for citation in result.citations} == {before.citations[0].source}
+    assert "follow-up" in [step.step for step in result.trace or []]
     assert corpus.answer(AnswerQuery("Where is the water pump shown?", history=history)).follow_up is None
     model.replies = lambda call: (
         "What does the steel winch look like?" if "Last question" in call.prompt else "It takes 21 bar [P1]."
     )
-    written = corpus.answer(AnswerQuery("And what does it look like?", history=history, answer="written"))
-    assert written.follow_up is not None
-    assert written.follow_up.question == "What does the steel winch look like?"
-    assert written.spent.calls == 2
+    model_result = corpus.answer(AnswerQuery("And what does it look like?", history=history, answer="written"))
+    assert model_result.follow_up is not None
+    assert model_result.follow_up.question == "What does the steel winch look like?"
+    assert model_result.spent.calls == 2
     assert "What does the steel winch look like?" in model.calls[-1].prompt
 
 

@@ -24,10 +24,10 @@ def test_tables_have_a_file_each_whose_columns_are_named_by_headers(corpus_file:
     workspace = open_workspace(str(corpus_file))
     version = refresh(workspace).version
     folder = tmp_path / "out" / "tables"
-    made = export_tables(workspace, folder)
+    exported = export_tables(workspace, folder)
     listed = pq.read_table(folder / "tables.parquet")
     assert listed.schema.equals(TABLES)
-    assert (made.version, made.tables) == (version, listed.num_rows)
+    assert (exported.version, exported.tables) == (version, listed.num_rows)
     assert {path.name for path in folder.iterdir()} == {*listed.column("file").to_pylist(), "tables.parquet"}
     (row,) = [row for row in listed.to_pylist() if row["sources"] == ["torque table.pdf"]]
     assert (row["page"], row["caption"], row["rows"], row["columns"]) == (1, "Table 1: Torques", 3, 2)
@@ -50,5 +50,5 @@ def test_tables_have_a_file_each_whose_columns_are_named_by_headers(corpus_file:
     with pytest.raises(UserError, match="isn't empty"):
         export_tables(workspace, folder)
     export_tables(workspace, tmp_path / "csv", csv=True)
-    written = (tmp_path / "csv" / row["file"].replace(".parquet", ".csv")).read_text("utf-8")
-    assert written.splitlines()[:2] == ['"Torque","Result"', '"40 Nm","(1,234)"']
+    csv_text = (tmp_path / "csv" / row["file"].replace(".parquet", ".csv")).read_text("utf-8")
+    assert csv_text.splitlines()[:2] == ['"Torque","Result"', '"40 Nm","(1,234)"']

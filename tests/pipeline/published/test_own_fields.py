@@ -53,11 +53,11 @@ def found(file: Path, **filters: object) -> set[str]:
 def test_a_field_goes_from_the_corpus_file_to_filters_hits_and_facets_without_code(revisions: Path) -> None:
     first = refresh(open_workspace(str(revisions)))
     assert first.published
-    old, new = "PX-4/7/manual.pdf", "PX-4/9/manual.pdf"
-    assert found(revisions, where={"product": "PX-4"}) == {old, new}
-    assert found(revisions, where={"revision": {">": 7}}) == found(revisions, where={"revision": "9"}) == {new}
+    old, newest = "PX-4/7/manual.pdf", "PX-4/9/manual.pdf"
+    assert found(revisions, where={"product": "PX-4"}) == {old, newest}
+    assert found(revisions, where={"revision": {">": 7}}) == found(revisions, where={"revision": "9"}) == {newest}
     assert found(revisions, where={"plants": ["Kiel"], "revision": {"<": 9, ">=": 7}}) == {old}
-    assert found(revisions, where={"plants": ["Paris", "Kiel"]}) == {old, new, "winch.pdf"}
+    assert found(revisions, where={"plants": ["Paris", "Kiel"]}) == {old, newest, "winch.pdf"}
     with pytest.raises(
         RequestError, match="this version has no field colour; known here: product, revision, plants, author"
     ):
@@ -69,7 +69,7 @@ def test_a_field_goes_from_the_corpus_file_to_filters_hits_and_facets_without_co
     assert facets["product"] == ("Product", {"PX-4": 2})
     assert facets["plants"] == ("Plant", {"Kiel": 3, "Lyon": 2})
     assert facets["revision"] == ("Revision", {})
-    answer = published.answer(AnswerQuery("screws of the pump", filters=Filters(documents=[new])))
+    answer = published.answer(AnswerQuery("screws of the pump", filters=Filters(documents=[newest])))
     assert answer.citations[0].fields == {"product": "PX-4", "revision": 9.0, "plants": ["Lyon", "Kiel"]}
     published.close()
     # A change of metadata alone makes a version in which nothing is parsed, described or embedded.
@@ -78,8 +78,10 @@ def test_a_field_goes_from_the_corpus_file_to_filters_hits_and_facets_without_co
     assert second.published
     assert second.version is not None
     workspace = open_workspace(str(revisions))
-    work = named_manifest(workspace.store, "manuals", second.version).work
-    assert not any(count for name, count in work.items() if name.startswith(("documents_parsed", "pages_parsed", "texts_")))
+    work_counts = named_manifest(workspace.store, "manuals", second.version).work
+    assert not any(
+        count for name, count in work_counts.items() if name.startswith(("documents_parsed", "pages_parsed", "texts_"))
+    )
     assert found(revisions, where={"plants": "Kiel"}) == set()
     assert refresh(open_workspace(str(revisions))).version == second.version
 
@@ -89,14 +91,14 @@ def test_searches_leave_out_what_a_newer_revision_replaces_unless_asked(revision
     text = revisions.read_text()
     revisions.write_text(text + "supersedes: {by: [product], newest: revision}\n")
     refresh(open_workspace(str(revisions)))
-    old, new = "PX-4/7/manual.pdf", "PX-4/9/manual.pdf"
-    assert found(revisions) == {new, "winch.pdf"}
-    assert found(revisions, superseded="include") == {old, new, "winch.pdf"}
+    old, newest = "PX-4/7/manual.pdf", "PX-4/9/manual.pdf"
+    assert found(revisions) == {newest, "winch.pdf"}
+    assert found(revisions, superseded="include") == {old, newest, "winch.pdf"}
     assert found(revisions, where={"revision": 7}) == found(revisions, documents=[old]) == {old}
     published = PublishedCorpus(open_workspace(str(revisions)))
     with published.opened() as opened:
         doc_id = next(name for name, sources in opened.sources.items() if old in sources)
-        newer = next(name for name, sources in opened.sources.items() if new in sources)
+        newer = next(name for name, sources in opened.sources.items() if newest in sources)
 
         def without_newer(doc_ids: Sequence[str]) -> NDArray[np.bool_]:
             return np.array([name != newer for name in doc_ids], np.bool_)

@@ -24,8 +24,8 @@ def test_a_citation_names_the_page_as_it_is_printed_and_as_the_pdf_counts_it(tmp
     corpus = PublishedCorpus(workspace)
     try:
         hits = corpus.search(Query("pump or winch", k=100)).hits
-        named = {(hit.source, region.page): region.page_name for hit in hits for region in hit.regions}
-        assert named == {
+        page_names = {(hit.source, region.page): region.page_name for hit in hits for region in hit.regions}
+        assert page_names == {
             ("labelled.pdf", 1): "page i (PDF page 1)",
             ("labelled.pdf", 2): "page ii (PDF page 2)",
             ("labelled.pdf", 3): "page 1 (PDF page 3)",
@@ -43,6 +43,6 @@ def test_a_citation_names_the_page_as_it_is_printed_and_as_the_pdf_counts_it(tmp
             )
             assert {region.page for hit in printed.hits for region in hit.regions} == {page}
         cited = corpus.answer(AnswerQuery(hits[0].text[:200])).citations[0]
-        assert cited.regions[0].page_name == named[cited.source, cited.page]
+        assert cited.regions[0].page_name == page_names[cited.source, cited.page]
     finally:
         corpus.close()

@@ -35,9 +35,9 @@ from tests.versions import read_evidence
 QUESTION = "How many bar does the steel winch take?"
 
 
-def plan_steps(found: SearchResult) -> list[TraceStep]:
+def plan_steps(result: SearchResult) -> list[TraceStep]:
     """Return the steps of a trace that are the plan's."""
-    return [step for step in found.trace or [] if step.step not in ("open", "filters", "hits")]
+    return [step for step in result.trace or [] if step.step not in ("open", "filters", "hits")]
 
 
 @pytest.fixture(scope="module")
@@ -110,10 +110,10 @@ def test_separate_stores_give_two_of_each_and_a_common_one_any_mixture(corpus: P
 
 
 def test_one_figure_goes_with_the_texts_unless_none_is_near_enough(corpus: PublishedCorpus) -> None:
-    found = corpus.search(Query(QUESTION, preset="ilt-captions", trace=True))
-    assert kinds(found.hits).count("figure") == 1
-    assert found.trace
-    assert plan_steps(found)[1].asked.startswith(f"{QUESTION}\n"), "the caption is searched by the text's words, too"
+    result = corpus.search(Query(QUESTION, preset="ilt-captions", trace=True))
+    assert kinds(result.hits).count("figure") == 1
+    assert result.trace
+    assert plan_steps(result)[1].asked.startswith(f"{QUESTION}\n"), "the caption is searched by the text's words, too"
     retrievers = [step.model_dump() for step in PAPERS.retrieval["ilt-captions"].retrieve]
     retrievers[1]["floor"] = 0.99
     assert "figure" not in kinds(corpus.search(Query(QUESTION, preset="ilt-captions", steps={"retrieve": retrievers})).hits)
@@ -134,11 +134,11 @@ def test_sections_are_picked_from_the_contents_and_read_in_the_order_of_the_choi
         return f"9999, {numbers[-1]}, {numbers[0]}"
 
     llm.replies = pick
-    found = corpus.search(Query(QUESTION, preset="omgqa-generative", k=100))
-    picked = list(dict.fromkeys((hit.doc_id, *hit.section_path[:1]) for hit in found.hits))
+    result = corpus.search(Query(QUESTION, preset="omgqa-generative", k=100))
+    picked = list(dict.fromkeys((hit.doc_id, *hit.section_path[:1]) for hit in result.hits))
     assert len(picked) == 2, "a number that isn't a section's is ignored"
     near = corpus.search(Query(QUESTION, preset="omgqa-section-hybrid", k=100)).hits
-    assert {hit.evidence_id for hit in near} == {hit.evidence_id for hit in found.hits}
+    assert {hit.evidence_id for hit in near} == {hit.evidence_id for hit in result.hits}
     assert [hit.score for hit in near] == sorted((hit.score for hit in near), reverse=True)
 
 
@@ -153,43 +153,43 @@ def test_whatever_a_model_says_nothing_is_lost(corpus: PublishedCorpus, llm: End
     assert judged.trace
     assert "keep their order" in plan_steps(judged)[-1].note
     for name in ("omgqa-generative", "omgqa-section-hybrid"):
-        found = corpus.search(Query(QUESTION, preset=name, trace=True))
-        assert found.hits
-        assert found.trace
-        assert any("no section" in step.note for step in found.trace)
+        result = corpus.search(Query(QUESTION, preset=name, trace=True))
+        assert result.hits
+        assert result.trace
+        assert any("no section" in step.note for step in result.trace)
 
 
 def test_a_model_that_orders_orders_and_the_others_stand_behind(corpus: PublishedCorpus, llm: EndpointServer) -> None:
     plain = [hit.evidence_id for hit in corpus.search(Query(QUESTION)).hits]
     llm.replies = lambda _call: "<think>1 isn't a good</think> 3, 1, 3, 77"
-    found = corpus.search(Query(QUESTION, steps={"rerank": [{"by": "llm"}]}, trace=True))
-    assert [hit.evidence_id for hit in found.hits] == [plain[2], plain[0], plain[1], *plain[3:]]
-    assert found.trace
-    assert plan_steps(found)[-1].input_tokens > 0
+    result = corpus.search(Query(QUESTION, steps={"rerank": [{"by": "llm"}]}, trace=True))
+    assert [hit.evidence_id for hit in result.hits] == [plain[2], plain[0], plain[1], *plain[3:]]
+    assert result.trace
+    assert plan_steps(result)[-1].input_tokens > 0
 
 
 def test_a_model_that_sees_orders_by_the_pictures_of_the_candidates(corpus: PublishedCorpus, llm: EndpointServer) -> None:
     plain = corpus.search(Query(QUESTION, preset="bt-clip-separate")).hits
     llm.replies = lambda _call: "4, 1"
     steps: dict[str, Any] = {"rerank": [{"by": "vlm", "pool": 4}]}
-    found = corpus.search(Query(QUESTION, preset="bt-clip-separate", steps=steps, trace=True))
-    assert [hit.evidence_id for hit in found.hits] == [plain[place].evidence_id for place in (3, 0, 1, 2)]
+    result = corpus.search(Query(QUESTION, preset="bt-clip-separate", steps=steps, trace=True))
+    assert [hit.evidence_id for hit in result.hits] == [plain[index].evidence_id for index in (3, 0, 1, 2)]
     (call,) = llm.calls
-    shown = [figure_of(corpus, str(hit.figure_id)) for hit in plain if hit.figure_id]
-    assert len(shown) == 2, "texts have no picture"
+    pictures = [figure_of(corpus, str(hit.figure_id)) for hit in plain if hit.figure_id]
+    assert len(pictures) == 2, "texts have no picture"
     assert len(call.pictures) == 2
-    for sent, stored in zip(call.pictures, shown, strict=True):
+    for sent, stored in zip(call.pictures, pictures, strict=True):
         assert _greys(sent) == pytest.approx(_greys(stored), abs=12)
-    assert _greys(shown[0]) != pytest.approx(_greys(shown[1]), abs=12)
+    assert _greys(pictures[0]) != pytest.approx(_greys(pictures[1]), abs=12)
     lines = [line for line in call.prompt.splitlines() if line.startswith("[")]
     assert ["(picture 1)" in line for line in lines] == [False, False, True, False]
     assert ["(picture 2)" in line for line in lines] == [False, False, False, True]
     assert QUESTION in call.prompt
     llm.replies = lambda _call: status(400, "this model takes no pictures")
-    kept = corpus.search(Query(QUESTION, preset="bt-clip-separate", steps=steps, trace=True))
-    assert [hit.evidence_id for hit in kept.hits] == [hit.evidence_id for hit in plain]
-    assert kept.trace
-    assert "this model takes no pictures" in plan_steps(kept)[-1].note
+    unchanged = corpus.search(Query(QUESTION, preset="bt-clip-separate", steps=steps, trace=True))
+    assert [hit.evidence_id for hit in unchanged.hits] == [hit.evidence_id for hit in plain]
+    assert unchanged.trace
+    assert "this model takes no pictures" in plan_steps(unchanged)[-1].note
 
 
 def _greys(picture: bytes) -> list[int]:
@@ -209,9 +209,9 @@ def _greys(picture: bytes) -> list[int]:
 )
 def test_a_scorer_gives_a_permutation_of_its_pool(corpus: PublishedCorpus, step: dict[str, Any]) -> None:
     plain = corpus.search(Query(QUESTION, k=8)).hits
-    found = corpus.search(Query(QUESTION, k=8, steps={"rerank": [{**step, "pool": 8}]})).hits
-    assert {hit.evidence_id for hit in found} == {hit.evidence_id for hit in plain}
-    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+    hits = corpus.search(Query(QUESTION, k=8, steps={"rerank": [{**step, "pool": 8}]})).hits
+    assert {hit.evidence_id for hit in hits} == {hit.evidence_id for hit in plain}
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
 def test_a_multimodal_cross_encoder_scores_figures_by_their_pictures_too(corpus: PublishedCorpus, tmp_path: Path) -> None:
@@ -242,9 +242,11 @@ def test_a_model_of_the_wrong_kind_is_named(corpus: PublishedCorpus, steps: dict
 
 
 def test_the_packaged_models_own_tokens_find_the_text_that_says_the_same(corpus: PublishedCorpus) -> None:
-    wanted = corpus.search(Query(QUESTION, preset="bt-text")).hits[1]
-    best = corpus.search(Query(wanted.text, steps={"rerank": [{"by": "late", "pool": 50}]}, preset="hybrid", k=1)).hits[0]
-    assert best.evidence_id == wanted.evidence_id
+    expected_hit = corpus.search(Query(QUESTION, preset="bt-text")).hits[1]
+    best = corpus.search(
+        Query(expected_hit.text, steps={"rerank": [{"by": "late", "pool": 50}]}, preset="hybrid", k=1)
+    ).hits[0]
+    assert best.evidence_id == expected_hit.evidence_id
 
 
 @pytest.mark.parametrize(
@@ -263,18 +265,18 @@ def test_a_question_is_rewritten_unless_the_reply_is_no_query(
     corpus: PublishedCorpus, llm: EndpointServer, reply: str, query: str
 ) -> None:
     llm.replies = lambda _call: reply
-    found = corpus.search(Query(QUESTION, steps={"rewrite": {}}, trace=True))
-    assert found.trace
-    assert plan_steps(found)[1].asked == query
-    assert bool(plan_steps(found)[0].note) == (query == QUESTION)
+    result = corpus.search(Query(QUESTION, steps={"rewrite": {}}, trace=True))
+    assert result.trace
+    assert plan_steps(result)[1].asked == query
+    assert bool(plan_steps(result)[0].note) == (query == QUESTION)
 
 
 def test_a_server_that_is_down_costs_its_step_and_not_the_search(corpus: PublishedCorpus, llm: EndpointServer) -> None:
     llm.replies = lambda _call: status(500)
-    found = corpus.search(Query(QUESTION, preset="omgqa-modality-specific", trace=True))
-    assert found.hits
-    assert found.trace
-    assert sum("500" in step.note for step in found.trace) == 3
+    result = corpus.search(Query(QUESTION, preset="omgqa-modality-specific", trace=True))
+    assert result.hits
+    assert result.trace
+    assert sum("500" in step.note for step in result.trace) == 3
 
 
 def test_what_is_lacking_is_named_with_the_setting_that_brings_it(published: Workspace, tmp_path: Path) -> None:
@@ -289,7 +291,7 @@ def test_what_is_lacking_is_named_with_the_setting_that_brings_it(published: Wor
         assert missing["article-captions"] == ["vectors descriptions (set embeddings.parts)"]
         assert missing["article-late"] == ["vectors late (set embeddings.late)", "rows of pages (set captions.pages)"]
         assert {preset.name for preset in plain.overview().presets} == {
-            name for name, lacks in missing.items() if not lacks
+            name for name, needs in missing.items() if not needs
         }
         with pytest.raises(RequestError, match=r"needs a model llm; .* as models\.llm in the corpus file"):
             plain.search(Query(QUESTION, preset="omgqa-generative"))

@@ -62,9 +62,9 @@ def test_a_figure_leads_to_its_own_page(published: Workspace, opened: Open) -> N
     answer = corpus.answer(AnswerQuery("How many screws has the steel winch?"))
     figures = [part for part in answer.parts if isinstance(part, FigurePart)]
     hits = corpus.search(Query("winch and pump", k=50, filters=Filters(modalities=[Modality.FIGURE]))).hits
-    places = {hit.figure_refs[0]: (hit.page, hit.bbox) for hit in hits}
+    positions = {hit.figure_refs[0]: (hit.page, hit.bbox) for hit in hits}
     assert figures
-    assert [(part.page, part.bbox) for part in figures] == [places[part.figure_id] for part in figures]
+    assert [(part.page, part.bbox) for part in figures] == [positions[part.figure_id] for part in figures]
     for hit in corpus.search(Query("screws", k=50)).hits:
         assert [figure.figure_id for figure in hit.figures] == hit.figure_refs
 
@@ -131,8 +131,8 @@ def test_a_result_says_whether_there_are_more_hits(published: Workspace, opened:
             Query("steel", preset="dense", k=total - 1, group=group),
             Query("steel", preset="dense", k=total, group=group),
         ]
-        found = [corpus.search(query) for query in ends]
-        assert [(one.more, len(one.hits)) for one in found] == [(True, total - 1), (False, total)]
+        results = [corpus.search(query) for query in ends]
+        assert [(result.more, len(result.hits)) for result in results] == [(True, total - 1), (False, total)]
 
 
 def test_a_document_says_its_pages(published: Workspace, opened: Open) -> None:
@@ -221,11 +221,11 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
             call(None)
         assert call(before)
 
-    (found, *_) = corpus.search(Query("gate", filters=Filters(documents=["locked.pdf"]))).hits
-    assert page_of(opened(locked), found.doc_id, 1, dpi=36).result().startswith(b"\x89PNG")
+    (locked_hit, *_) = corpus.search(Query("gate", filters=Filters(documents=["locked.pdf"]))).hits
+    assert page_of(opened(locked), locked_hit.doc_id, 1, dpi=36).result().startswith(b"\x89PNG")
     monkeypatch.delenv("PASSWORDS")
     with pytest.raises(BadInputError, match="page 2 can't be drawn: the file needs a password"):
-        page_of(opened(locked), found.doc_id, 2, dpi=36).result()
+        page_of(opened(locked), locked_hit.doc_id, 2, dpi=36).result()
 
     assert corpus.search(Query("pump", version=before)).hits
     shutil.rmtree(Path(published.store.root) / "versions" / before)

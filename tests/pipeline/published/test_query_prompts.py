@@ -54,9 +54,9 @@ def of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded.cache_clear()
 
 
-def write(folder: Path, prompt: str | None, more: str = "", **options: str) -> Path:
+def write(folder: Path, prompt: str | None, extra: str = "", **options: str) -> Path:
     entry = {"model": "acme/hashed", "revision": "1"} | options | ({} if prompt is None else {"query_prompt": prompt})
-    return write_corpus(folder, f"{yaml.safe_dump(named_models({'text': entry}))}{more}")
+    return write_corpus(folder, f"{yaml.safe_dump(named_models({'text': entry}))}{extra}")
 
 
 def scores(corpus: PublishedCorpus) -> dict[str, float]:

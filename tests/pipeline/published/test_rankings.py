@@ -93,7 +93,7 @@ def test_a_version_says_which_ranking_it_was_judged_by_and_is_judged_again_by_an
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first_settings", "second_settings"),
     [
         ("", "retrieval: {preset: hybrid}\n"),
         ("", "answer: {passages: 2}\n"),
@@ -106,32 +106,34 @@ def test_a_version_says_which_ranking_it_was_judged_by_and_is_judged_again_by_an
     ],
     ids=["ranking", "answers", "what another engine would do", "key", "port"],
 )
-def test_what_shapes_no_version_is_in_no_key(corpus_file: Path, one: str, other: str) -> None:
+def test_what_shapes_no_version_is_in_no_key(corpus_file: Path, first_settings: str, second_settings: str) -> None:
     folder = corpus_file.parent.parent
-    keys = [open_workspace(str(write_corpus(folder, more))).keys for more in (one, other)]
+    keys = [open_workspace(str(write_corpus(folder, settings))).keys for settings in (first_settings, second_settings)]
     assert keys[0] == keys[1]
 
 
-@pytest.mark.parametrize("more", ["url: 'http://h:2'", "url: 'http://h:1', exact: true", "url: 'http://h:1', replicas: 2"])
-def test_another_server_or_shape_is_another_collection(corpus_file: Path, more: str) -> None:
+@pytest.mark.parametrize(
+    "settings", ["url: 'http://h:2'", "url: 'http://h:1', exact: true", "url: 'http://h:1', replicas: 2"]
+)
+def test_another_server_or_shape_is_another_collection(corpus_file: Path, settings: str) -> None:
     folder = corpus_file.parent.parent
-    one = open_workspace(str(write_corpus(folder, "index: {engine: weaviate, url: 'http://h:1'}\n"))).keys
-    other = open_workspace(str(write_corpus(folder, f"index: {{engine: weaviate, {more}}}\n"))).keys
-    assert one.settings != other.settings
-    assert one.assembled == other.assembled
+    base_keys = open_workspace(str(write_corpus(folder, "index: {engine: weaviate, url: 'http://h:1'}\n"))).keys
+    changed_keys = open_workspace(str(write_corpus(folder, f"index: {{engine: weaviate, {settings}}}\n"))).keys
+    assert base_keys.settings != changed_keys.settings
+    assert base_keys.assembled == changed_keys.assembled
 
 
 def test_other_terms_are_another_collection_and_another_detector_other_rows(
     corpus_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = open_workspace(str(corpus_file)).keys
-    with monkeypatch.context() as other:
-        other.setattr("pipeline.corpus.keys.ANALYSIS_VERSION", "other")
+    base_keys = open_workspace(str(corpus_file)).keys
+    with monkeypatch.context() as patch:
+        patch.setattr("pipeline.corpus.keys.ANALYSIS_VERSION", "other")
         terms = open_workspace(str(corpus_file)).keys
     monkeypatch.setattr("pipeline.corpus.keys.DETECTION_VERSION", "other")
     rows = open_workspace(str(corpus_file)).keys
-    assert (terms.settings != made.settings, terms.assembled == made.assembled) == (True, True)
-    assert (rows.assembled != made.assembled, rows.structured == made.structured) == (True, True)
+    assert (terms.settings != base_keys.settings, terms.assembled == base_keys.assembled) == (True, True)
+    assert (rows.assembled != base_keys.assembled, rows.structured == base_keys.structured) == (True, True)
 
 
 @pytest.mark.parametrize(

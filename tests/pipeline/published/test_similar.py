@@ -44,15 +44,15 @@ def test_without_vectors_of_pictures_figures_are_alike_by_what_is_said_of_them(
         for hit in corpus.search(Query("pump seen from side 1", k=50, filters=Filters(modalities=[Modality.FIGURE]))).hits
         if "water pump seen from side 1" in hit.text
     ]
-    found = similar_to(corpus, str(pump.figure_id))
-    assert (found.space, found.figure_id) == ("text", pump.figure_id)
-    assert "water pump seen from side 2" in found.hits[0].text, "the other manual's are of a winch"
-    assert sorted(str(hit.figure_id) for hit in found.hits) == [
+    similar = similar_to(corpus, str(pump.figure_id))
+    assert (similar.space, similar.figure_id) == ("text", pump.figure_id)
+    assert "water pump seen from side 2" in similar.hits[0].text, "the other manual's are of a winch"
+    assert sorted(str(hit.figure_id) for hit in similar.hits) == [
         name for name in _figures(published) if name != pump.figure_id
     ]
-    scores = [hit.score for hit in found.hits]
+    scores = [hit.score for hit in similar.hits]
     assert scores == sorted(scores, reverse=True)
-    assert similar_to(corpus, str(pump.figure_id), k=1).hits == found.hits[:1]
+    assert similar_to(corpus, str(pump.figure_id), k=1).hits == similar.hits[:1]
 
 
 def test_each_figure_is_returned_once_wherever_it_stands(published: Workspace) -> None:

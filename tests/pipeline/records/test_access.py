@@ -47,16 +47,16 @@ def test_equal_rights_change_nothing(store: ObjectStore) -> None:
 
 
 def test_of_two_changes_at_once_the_later_sees_the_earlier(store: ObjectStore) -> None:
-    seen = []
+    snapshots = []
 
     def change(before: Rights | None) -> Rights:
-        seen.append(None if before is None else dict(before))
-        if len(seen) == 1:
+        snapshots.append(None if before is None else dict(before))
+        if len(snapshots) == 1:
             apply_rights(store, lambda _: BOTH)
         return ONE
 
     apply_rights(store, change)
-    assert seen == [None, dict(BOTH)]
+    assert snapshots == [None, dict(BOTH)]
 
 
 def test_damaged_rights_show_nothing_and_can_be_applied_again(store: ObjectStore) -> None:

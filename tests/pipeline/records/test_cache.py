@@ -28,8 +28,8 @@ def _open(store: ObjectStore) -> RecordCache:
     return RecordCache(store, "vectors/text/key", SCHEMA)
 
 
-def _values(found: pa.Table) -> list[int | None]:
-    return sorted(found.column("value").to_pylist(), key=lambda value: value or 0)
+def _values(table: pa.Table) -> list[int | None]:
+    return sorted(table.column("value").to_pylist(), key=lambda value: value or 0)
 
 
 def test_what_was_appended_is_found_by_another_process(store: ObjectStore) -> None:
@@ -45,11 +45,11 @@ def test_what_was_appended_is_found_by_another_process(store: ObjectStore) -> No
 @pytest.fixture
 def reads(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> tuple[Counter[str], Counter[str]]:
     """Count how often each object is read whole, and how often it is opened to read a part."""
-    whole, parts = Counter[str](), Counter[str]()
+    whole_reads, parts = Counter[str](), Counter[str]()
     get, opening = type(store).get, type(store).open
 
     def counted(self: ObjectStore, name: str) -> bytes:
-        whole[name] += 1
+        whole_reads[name] += 1
         return get(self, name)
 
     def counted_too(self: ObjectStore, name: str) -> BinaryIO:
@@ -58,7 +58,7 @@ def reads(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> tuple[Counter[
 
     monkeypatch.setattr(type(store), "get", counted)
     monkeypatch.setattr(type(store), "open", counted_too)
-    return whole, parts
+    return whole_reads, parts
 
 
 def test_each_shard_is_read_once_and_only_where_a_record_is_wanted(
@@ -67,19 +67,19 @@ def test_each_shard_is_read_once_and_only_where_a_record_is_wanted(
     cache = _open(store)
     for first in range(0, 90, 10):
         cache.append(_records(*range(first, first + 10)))
-    whole, names = reads
+    whole_reads, names = reads
     cache = _open(store)
     assert _values(cache.read(["id33", "id35"])) == [33, 35]
-    assert (len(names), len(whole)) == (9, 1)
+    assert (len(names), len(whole_reads)) == (9, 1)
     for number in range(0, 90, 3):
         assert _values(cache.read([f"id{number:02}", f"id{89 - number:02}"])) == sorted({number, 89 - number})
     assert cache.read(["id99"]).num_rows == 0
     for number in range(90):
         assert cache.missing([f"id{number:02}", "id99"]) == ["id99"]
-    assert (whole.total(), names.total()) == (9, 9)
+    assert (whole_reads.total(), names.total()) == (9, 9)
     cache.close()
     assert _values(cache.read(["id00"])) == [0]
-    assert whole.total() == 10
+    assert whole_reads.total() == 10
 
 
 def test_records_are_found_in_which_ever_order_shards_are_written_and_looked_at(store: ObjectStore) -> None:
@@ -94,8 +94,8 @@ def test_records_are_found_in_which_ever_order_shards_are_written_and_looked_at(
     second.append(_records(*numbers[40:60]))
     for cache in (second, _open(store)):
         assert cache.missing(f"id{number:02}" for number in numbers) == ["id03", "id65"]
-        left = [number for number in numbers if number not in (3, 65)]
-        assert _values(cache.read([f"id{number:02}" for number in numbers])) == left
+        remaining = [number for number in numbers if number not in (3, 65)]
+        assert _values(cache.read([f"id{number:02}" for number in numbers])) == remaining
 
 
 def test_many_small_shards_are_joined_and_large_ones_stay(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,11 +55,11 @@ def _types(corpus_file: Path) -> dict[str, str | None]:
     manifest = read_manifest(workspace.store, overview.version)
     assert manifest is not None
     rows = read_evidence(workspace.store, overview.version).to_pylist()
-    found: dict[str, str | None] = {row["sources"][0]: row["doc_type"] for row in rows}
-    counted = [*found.values()]
-    expected = {kind: counted.count(kind) for kind in found.values() if kind is not None}
+    doc_types: dict[str, str | None] = {row["sources"][0]: row["doc_type"] for row in rows}
+    counted = [*doc_types.values()]
+    expected = {kind: counted.count(kind) for kind in doc_types.values() if kind is not None}
     assert overview.doc_types == manifest.counts.documents_by_type == expected
-    return found
+    return doc_types
 
 
 def _found(corpus_file: Path, *kinds: str) -> set[tuple[str, str | None]]:

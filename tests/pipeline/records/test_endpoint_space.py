@@ -28,8 +28,8 @@ from tests.versions import read_evidence
 QUESTION = "Service of the steel winch"
 
 
-def _write(folder: Path, server: EndpointServer, **more: object) -> str:
-    server_options = {"url": server.url, "retries": 0, **more}
+def _write(folder: Path, server: EndpointServer, **options: object) -> str:
+    server_options = {"url": server.url, "retries": 0, **options}
     text = {"model": "acme/embed", "revision": "1", "dimension": 16, "endpoint": server_options}
     return str(write_corpus(folder, yaml.safe_dump(named_models({"text": text}))))
 
@@ -46,21 +46,21 @@ def test_rows_and_questions_are_embedded_by_the_server(corpus_file: Path, endpoi
     )
     embedded = [text for call in endpoint.calls for text in call.texts]
     assert sorted(set(texts.values())) == sorted(embedded), "each text once"
-    asked = np.array(by_words(QUESTION))
+    question_vector = np.array(by_words(QUESTION))
     with closing(PublishedCorpus(workspace)) as published:
         hits = published.search(Query(QUESTION, preset="dense", k=1000)).hits
     assert {hit.evidence_id for hit in hits} == texts.keys()
     rows = np.array([by_words(texts[hit.evidence_id]) for hit in hits])
-    near = rows @ asked / np.linalg.norm(rows, axis=1) / np.linalg.norm(asked)
+    near = rows @ question_vector / np.linalg.norm(rows, axis=1) / np.linalg.norm(question_vector)
     assert [hit.score for hit in hits] == pytest.approx(near.tolist(), abs=1e-3)
     assert endpoint.calls[-1].texts == [QUESTION]
 
-    with endpoint_server.running() as other:
-        moved = open_workspace(_write(folder, other, timeout_s=30))
+    with endpoint_server.running() as second_server:
+        moved = open_workspace(_write(folder, second_server, timeout_s=30))
         assert plan(moved, "plan").outcome == "unchanged", "no vector depends on where the server is"
         with closing(PublishedCorpus(moved)) as published:
             assert published.search(Query(QUESTION, preset="dense", k=1000)).hits == hits
-        assert [call.texts for call in other.calls] == [[QUESTION]]
+        assert [call.texts for call in second_server.calls] == [[QUESTION]]
 
     write_manual(folder / "pdfs" / "pump.pdf", "gear pump", seed=3)
     endpoint.script(status(503))
@@ -86,8 +86,8 @@ def test_calls_of_the_server_count_against_the_budget(corpus_file: Path, endpoin
         UserError, match=r"^budget: it doesn't hold the calls of embeddings\.text: \d+ rows have no vector text"
     ):
         refresh(short)
-    kept = [text for call in endpoint.calls for text in call.texts]
-    assert (len(endpoint.calls), len(kept)) == (4, 4)
+    embedded = [text for call in endpoint.calls for text in call.texts]
+    assert (len(endpoint.calls), len(embedded)) == (4, 4)
     assert read_spent(short.store) == Spent(calls=4, input_tokens=40, money=2.04)
     endpoint.calls.clear()
     result = refresh(corpus(calls=1000))
@@ -95,7 +95,7 @@ def test_calls_of_the_server_count_against_the_budget(corpus_file: Path, endpoin
     manifest = read_manifest(short.store, str(result.version))
     assert manifest is not None
     later = [text for call in endpoint.calls for text in call.texts]
-    assert not set(later) & set(kept), "what was embedded before the budget ended is kept"
+    assert not set(later) & set(embedded), "what was embedded before the budget ended is kept"
     calls, tokens = len(endpoint.calls), 10 * len(later)
     spent = manifest.spent["vectors text"]
     assert (spent.calls, spent.input_tokens) == (calls, tokens)

@@ -51,21 +51,25 @@ def test_a_version_names_the_parts_of_unchanged_documents(store: ObjectStore) ->
     documents = read_documents(store, VERSION)
     later = {doc_id: count for doc_id, count in counts.items() if doc_id not in ("20", "59")} | {"05": 1, "30": 7, "77": 2}
     changed = ["05", "30", "77"]
-    made = [(doc_id, VersionRows(*(_table(schema, {doc_id: later[doc_id]}) for schema in _SCHEMAS))) for doc_id in changed]
-    new = "20261123T120000Z-00000000"
+    changed_rows = [
+        (doc_id, VersionRows(*(_table(schema, {doc_id: later[doc_id]}) for schema in _SCHEMAS))) for doc_id in changed
+    ]
+    new_version = "20261123T120000Z-00000000"
     with TemporaryTables() as tables:
         facts = Facts(store, base, tables)
-        counted = write_version_rows(store, new, base, documents, {"20", "30", "59"}, [new_rows(made)], facts)
-    parts = read_parts(store, new)
-    assert read_evidence(store, new).equals(_evidence(later))
-    assert read_placements(store, new).equals(_placements(later))
+        counted = write_version_rows(
+            store, new_version, base, documents, {"20", "30", "59"}, [new_rows(changed_rows)], facts
+        )
+    parts = read_parts(store, new_version)
+    assert read_evidence(store, new_version).equals(_evidence(later))
+    assert read_placements(store, new_version).equals(_placements(later))
     assert len({*parts.parts} - {*base.parts}) <= 6 < len(parts.parts)
-    fresh = write_version(store, "20261124T120000Z-00000000", _evidence(later), _placements(later))
-    assert counted | {"evidence_bytes": 0} == fresh | {"evidence_bytes": 0}
-    assert read_documents(store, new) == read_documents(store, "20261124T120000Z-00000000")
-    found = difference(store, new, VERSION)
-    assert (found.removed, found.changed) == (["20", "30", "59"], changed)
-    assert [str(name) for part in found.changed_rows() for name in part.column("doc_id").unique().to_pylist()] == changed
+    rewritten = write_version(store, "20261124T120000Z-00000000", _evidence(later), _placements(later))
+    assert counted | {"evidence_bytes": 0} == rewritten | {"evidence_bytes": 0}
+    assert read_documents(store, new_version) == read_documents(store, "20261124T120000Z-00000000")
+    diff = difference(store, new_version, VERSION)
+    assert (diff.removed, diff.changed) == (["20", "30", "59"], changed)
+    assert [str(name) for part in diff.changed_rows() for name in part.column("doc_id").unique().to_pylist()] == changed
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
@@ -80,18 +84,18 @@ def test_a_lost_part_is_damage_and_not_fewer_rows(store: ObjectStore, lost: int)
 def test_rows_come_document_by_document_each_whole_with_its_placements(store: ObjectStore, counts: dict[str, int]) -> None:
     placed = {"a": 2, "c": 11, "d": 1}
     write_version(store, VERSION, _evidence(counts), _placements(placed))
-    seen: list[str] = []
+    doc_ids: list[str] = []
     parts = read_parts(store, VERSION)
     for rows in (read_part_rows(store, part) for part in parts.parts):
         evidence, placements = (
             [str(doc_id) for doc_id in table.column("doc_id").to_pylist()] for table in (rows.evidence, rows.placements)
         )
-        here = sorted({*evidence, *placements})
-        assert not seen or not here or seen[-1] < here[0]
-        assert all(evidence.count(doc_id) == counts.get(doc_id, 0) for doc_id in here)
-        assert all(placements.count(doc_id) == placed.get(doc_id, 0) for doc_id in here)
-        seen += here
-    assert seen == sorted({*counts, *placed})
+        part_doc_ids = sorted({*evidence, *placements})
+        assert not doc_ids or not part_doc_ids or doc_ids[-1] < part_doc_ids[0]
+        assert all(evidence.count(doc_id) == counts.get(doc_id, 0) for doc_id in part_doc_ids)
+        assert all(placements.count(doc_id) == placed.get(doc_id, 0) for doc_id in part_doc_ids)
+        doc_ids += part_doc_ids
+    assert doc_ids == sorted({*counts, *placed})
 
 
 @pytest.mark.parametrize("counts", [{"a": 5, "b": 5}, {"a": 1, "b": 14, "d": 2, "e": 1}, {"b": 3}, {}])

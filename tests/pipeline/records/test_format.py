@@ -62,9 +62,9 @@ def test_a_pointer_of_a_newer_format_is_refused(workspace: Workspace, command: C
 
 def test_doctor_says_so(workspace: Workspace) -> None:
     _write(workspace, LIVE, {"format": FORMAT + 1})
-    found = [finding for finding in diagnose([str(workspace.file)]).findings if "has format" in finding.message]
-    assert found
-    assert not any(finding.ok for finding in found)
+    findings = [finding for finding in diagnose([str(workspace.file)]).findings if "has format" in finding.message]
+    assert findings
+    assert not any(finding.ok for finding in findings)
 
 
 def test_a_store_of_the_first_format_is_read_and_written_in_this_one(workspace: Workspace) -> None:
@@ -72,7 +72,7 @@ def test_a_store_of_the_first_format_is_read_and_written_in_this_one(workspace: 
     pointer = Pointer(version="v", previous=None, since=datetime.now(UTC)).model_dump(mode="json")
     assert pointer.pop("format") == FORMAT > 1
     _write(workspace, LIVE, pointer)
-    found = read_pointer(workspace.store)
-    assert found is not None
-    assert found.version == "v"
+    stored_pointer = read_pointer(workspace.store)
+    assert stored_pointer is not None
+    assert stored_pointer.version == "v"
     assert acquire(workspace.store, "a-run", tied_to_process=True).format == FORMAT

@@ -16,12 +16,12 @@ PARTS, PLAN, NOTE = (version_file(VERSION, name) for name in ("parts.json", "pla
 @pytest.fixture
 def store(tmp_path: Path) -> ObjectStore:
     """Return a store with two files of a version, and an object beside it."""
-    made = open_store(str(tmp_path / "store"))
+    folder_store = open_store(str(tmp_path / "store"))
     for name in (PARTS, PLAN, NOTE, "documents/other.pdf"):
-        made.replace(name, b"{}")
-    write_inventory(made, VERSION)
-    made.replace(version_file(VERSION, "manifest.json"), b"{}")
-    return made
+        folder_store.replace(name, b"{}")
+    write_inventory(folder_store, VERSION)
+    folder_store.replace(version_file(VERSION, "manifest.json"), b"{}")
+    return folder_store
 
 
 def test_an_inventory_lists_the_files_of_its_version(store: ObjectStore) -> None:
@@ -33,10 +33,10 @@ def test_what_is_missing_or_cut_is_found_by_a_listing(store: ObjectStore) -> Non
     root = Path(store.root)
     (root / PLAN).unlink()
     (root / NOTE).write_bytes(b"cut")
-    found = {error.name: error.message for error in missing_or_cut(store, VERSION)}
-    assert found.keys() == {PLAN, NOTE}
-    assert found[PLAN].endswith("is missing")
-    assert "has 3 bytes instead of" in found[NOTE]
+    messages = {error.name: error.message for error in missing_or_cut(store, VERSION)}
+    assert messages.keys() == {PLAN, NOTE}
+    assert messages[PLAN].endswith("is missing")
+    assert "has 3 bytes instead of" in messages[NOTE]
     store.delete(version_file(VERSION, "files.parquet"))
     assert [error.name for error in missing_or_cut(store, VERSION)] == [version_file(VERSION, "files.parquet")]
 

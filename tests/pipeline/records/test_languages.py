@@ -83,19 +83,21 @@ def test_words_are_found_by_the_languages_of_the_version(workspace: Workspace, q
 
 
 def test_a_corpus_that_its_text_model_does_not_know_is_pointed_out(workspace: Workspace, version: str) -> None:
-    found = "in languages that the text model 'minilm' doesn't know: 1 in de, 1 in zh; it knows only en"
+    message = "in languages that the text model 'minilm' doesn't know: 1 in de, 1 in zh; it knows only en"
     (advice,) = plan(workspace, "plan").summary.advice
-    assert found in advice
+    assert message in advice
     assert "set embeddings.text to multilingual, which is packaged" in advice
-    (finding,) = [one for one in diagnose([str(workspace.file)]).findings if one.subject.endswith(" languages")]
-    assert found in finding.message
+    (finding,) = [
+        candidate for candidate in diagnose([str(workspace.file)]).findings if candidate.subject.endswith(" languages")
+    ]
+    assert message in finding.message
     site = version_file(version, "quality/")
     pages = [workspace.store.get(name).decode() for name in workspace.store.names(site) if name.endswith(".html")]
     assert any(re.search(r"zh\.pdf \(zh\)", page) and "that the text model knows" in page for page in pages)
 
 
 @pytest.mark.parametrize(
-    ("model", "by_language", "said"),
+    ("model", "by_language", "is_reported"),
     [
         ("minilm", {"en": 9}, False),
         ("minilm", {"en": 9, "fr": 1}, False),
@@ -106,9 +108,11 @@ def test_a_corpus_that_its_text_model_does_not_know_is_pointed_out(workspace: Wo
         ("multilingual", {"ja": 10}, False),
     ],
 )
-def test_only_what_is_known_is_said(workspace: Workspace, model: str, by_language: dict[str, int], said: bool) -> None:
+def test_only_what_is_known_is_said(
+    workspace: Workspace, model: str, by_language: dict[str, int], is_reported: bool
+) -> None:
     options = workspace.corpus.embeddings.model_copy(update={"text": "named"})
     models = {"named": ModelEntry(kind=EntryKind.TEXT_EMBEDDER, model=model, revision="1")}
-    named = replace(workspace, corpus=workspace.corpus.model_copy(update={"embeddings": options, "models": models}))
+    configured = replace(workspace, corpus=workspace.corpus.model_copy(update={"embeddings": options, "models": models}))
     counts = Counts(documents=10, documents_by_language=by_language)
-    assert (unknown_languages(named, counts) is not None) is said
+    assert (unknown_languages(configured, counts) is not None) is is_reported

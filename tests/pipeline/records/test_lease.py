@@ -29,8 +29,8 @@ def store(tmp_path: Path) -> ObjectStore:
 
 
 def _write(store: ObjectStore, lease: Lease) -> None:
-    found = store.read_mutable(LEASE)
-    assert store.swap(LEASE, lease.model_dump_json().encode(), found[1] if found else None)
+    current = store.read_mutable(LEASE)
+    assert store.swap(LEASE, lease.model_dump_json().encode(), current[1] if current else None)
 
 
 def test_a_second_run_is_told_who_holds_the_lease(store: ObjectStore) -> None:
@@ -59,9 +59,9 @@ def test_renewing_extends_the_term_of_a_held_lease(store: ObjectStore) -> None:
     lease = acquire(store, "one", tied_to_process=False)
     _write(store, lease.model_copy(update={"until": datetime.now(UTC) + timedelta(seconds=1)}))
     assert renew(store, "one")
-    found = store.read_mutable(LEASE)
-    assert found is not None
-    assert Lease.model_validate_json(found[0]).until > datetime.now(UTC) + timedelta(minutes=4)
+    current = store.read_mutable(LEASE)
+    assert current is not None
+    assert Lease.model_validate_json(current[0]).until > datetime.now(UTC) + timedelta(minutes=4)
 
 
 def test_the_renewer_of_a_dying_task_does_not_take_a_released_lease_again(store: ObjectStore) -> None:
@@ -98,9 +98,9 @@ def test_a_lease_is_released_though_it_is_renewed_meanwhile(tmp_path: Path) -> N
 def test_releasing_removes_the_holder_whatever_the_clock_does_since(store: ObjectStore) -> None:
     first = acquire(store, "one", tied_to_process=False)
     release(store, "one")
-    found = store.read_mutable(LEASE)
-    assert found is not None
-    released = Lease.model_validate_json(found[0])
+    current = store.read_mutable(LEASE)
+    assert current is not None
+    released = Lease.model_validate_json(current[0])
     assert (released.run_id, released.host, released.fence) == ("", "", first.fence)
     # As if the clock had been set back by an hour since.
     _write(store, released.model_copy(update={"until": datetime.now(UTC) + timedelta(hours=1)}))
@@ -122,16 +122,16 @@ def test_a_holder_keeps_its_lease_for_a_term_whatever_its_clock_says(
 
 def test_who_waits_reads_host_process_and_dates(store: ObjectStore) -> None:
     first = acquire(store, "one", tied_to_process=True)
-    held = acquire(store, "one", tied_to_process=True)
-    assert held.since == first.since is not None
+    lease = acquire(store, "one", tied_to_process=True)
+    assert lease.since == first.since is not None
     with pytest.raises(TransientError) as caught:
         acquire(store, "two", tied_to_process=True)
     (message,) = caught.value.args
     assert (
-        f"on host {socket.gethostname()}, process {os.getpid()}, since {held.since:%Y-%m-%d %H:%M:%S} UTC, "
-        f"and holds it until {held.until:%Y-%m-%d %H:%M:%S} UTC at least; wait for it"
+        f"on host {socket.gethostname()}, process {os.getpid()}, since {lease.since:%Y-%m-%d %H:%M:%S} UTC, "
+        f"and holds it until {lease.until:%Y-%m-%d %H:%M:%S} UTC at least; wait for it"
     ) in message
-    assert held.host.partition("@")[2] not in message, "the boot id means nothing to people"
+    assert lease.host.partition("@")[2] not in message, "the boot id means nothing to people"
 
 
 def test_a_lease_of_an_earlier_release_is_read(store: ObjectStore) -> None:

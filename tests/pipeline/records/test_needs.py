@@ -32,10 +32,10 @@ def _cache(folder: Path, *shards: tuple[int, ...]) -> RecordCache:
 def needed(tmp_path: Path, tables: TemporaryTables) -> NeededRecords:
     """Return what is needed of a cache that has a record twice, some to spare, and lacks two."""
     cache = _cache(tmp_path / "here", tuple(range(300)), (7, 8, 300, 301))
-    made = NeededRecords(cache, tables)
-    made.add(_names(*range(200), 400))
-    made.add(_names(5, 301, 400, 401))
-    return made
+    needed_records = NeededRecords(cache, tables)
+    needed_records.add(_names(*range(200), 400))
+    needed_records.add(_names(5, 301, 400, 401))
+    return needed_records
 
 
 def test_records_are_to_spare_once_each(needed: NeededRecords) -> None:

@@ -47,8 +47,12 @@ def test_its_version_is_said_to_be_old(workspace: Workspace) -> None:
         (f"{pointer.version} has rows of release 0.2.0 or before", "inset refresh manuals makes it again")
     }
     for command in ("search", "export", "diff"):
-        more = {"search": ["winch"], "export": ["--out", str(workspace.file.parent / "out")], "diff": ["live", "latest"]}
-        printed = CliRunner().invoke(app, [command, str(workspace.file), *more[command]])
+        arguments = {
+            "search": ["winch"],
+            "export": ["--out", str(workspace.file.parent / "out")],
+            "diff": ["live", "latest"],
+        }
+        printed = CliRunner().invoke(app, [command, str(workspace.file), *arguments[command]])
         assert not isinstance(printed.exception, KeyError | ValueError | TypeError), command
 
 

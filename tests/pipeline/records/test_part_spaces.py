@@ -67,13 +67,13 @@ def test_each_space_embeds_its_part_of_a_row_and_nothing_else(corpus_file: Path,
     assert all(expected.values())
     assert any("<image:00000001.png>" in text for text in expected["tagged_texts"].values())
     embedder = MiniLM()
-    asked = embedder.embed_query(QUESTION)
+    question_vector = embedder.embed_query(QUESTION)
     with closing(PublishedCorpus(workspace)) as published:
         for space, texts in expected.items():
             steps = {"retrieve": [{"by": "dense", "space": space}], "rerank": []}
             hits = published.search(Query(QUESTION, preset="dense", k=1000, steps=steps)).hits
             assert {hit.evidence_id for hit in hits} == texts.keys()
-            near = embedder.embed_documents([texts[hit.evidence_id] for hit in hits]) @ asked
+            near = embedder.embed_documents([texts[hit.evidence_id] for hit in hits]) @ question_vector
             assert [hit.score for hit in hits] == pytest.approx(near.tolist(), abs=1e-3)
 
 

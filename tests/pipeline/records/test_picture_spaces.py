@@ -49,8 +49,8 @@ def spaces_wanted(clip_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
     }
 
 
-def write(folder: Path, embeddings: dict[str, object], more: str = "") -> str:
-    return str(write_corpus(folder, f"{yaml.safe_dump(named_models(embeddings))}{more}"))
+def write(folder: Path, embeddings: dict[str, object], extra: str = "") -> str:
+    return str(write_corpus(folder, f"{yaml.safe_dump(named_models(embeddings))}{extra}"))
 
 
 @pytest.fixture(scope="session")
@@ -70,26 +70,28 @@ def figures(workspace: Workspace, version: str) -> dict[str, dict[str, object]]:
 
 
 def test_figures_and_they_alone_are_found_by_their_pictures(made_once: tuple[Workspace, RefreshResult]) -> None:
-    workspace, made = made_once
-    assert made.published
-    version = str(made.version)
+    workspace, result = made_once
+    assert result.published
+    version = str(result.version)
     rows = figures(workspace, version)
     assert len(rows) == 4
     for space in ("image", "unified", "late"):
         assert workspace.index(version).vectors(list(rows), space).keys() == rows.keys()
-        assert any(gate.gate == f"rows: a vector {space} has length 1" and gate.passed for gate in made.gates)
+        assert any(gate.gate == f"rows: a vector {space} has length 1" and gate.passed for gate in result.gates)
     options = workspace.corpus.embedding_models
     image = IMAGE_EMBEDDERS.find(IMAGE.model(options) or ModelName("")).load(1)
     unified = IMAGE_EMBEDDERS.find(UNIFIED.model(options) or ModelName("")).load(1)
     late = LATE_EMBEDDERS.find(LATE.model(options) or ModelName("")).load(1)
     published = PublishedCorpus(workspace)
     try:
-        found = {mode: published.search(Query(QUESTION, preset=mode, k=50)).hits for mode in ("image", "unified", "late")}
+        hits_by_mode = {
+            mode: published.search(Query(QUESTION, preset=mode, k=50)).hits for mode in ("image", "unified", "late")
+        }
         assert {"image", "late", "tables", "unified", *ALWAYS} <= {preset.name for preset in published.overview().presets}
         assert published.search(Query(QUESTION, preset="tables")).hits == [], "these manuals have no tables"
     finally:
         published.close()
-    for mode, hits in found.items():
+    for mode, hits in hits_by_mode.items():
         assert {hit.evidence_id for hit in hits} == rows.keys()
         for hit in hits:
             row = rows[hit.evidence_id]
@@ -107,8 +109,8 @@ def test_figures_and_they_alone_are_found_by_their_pictures(made_once: tuple[Wor
 def test_a_picture_finds_itself_and_figures_are_alike_by_what_they_show(
     made_once: tuple[Workspace, RefreshResult],
 ) -> None:
-    workspace, made = made_once
-    rows = figures(workspace, str(made.version))
+    workspace, result = made_once
+    rows = figures(workspace, str(result.version))
     published = PublishedCorpus(workspace)
     try:
         for row in rows.values():
@@ -119,12 +121,12 @@ def test_a_picture_finds_itself_and_figures_are_alike_by_what_they_show(
                     hit.figure_id: hit.score for hit in published.search(Query("", picture=picture, preset=preset)).hits
                 }
                 assert scores[figure] == pytest.approx(max(scores.values()), abs=1e-3), "nothing is nearer to it"
-            found = similar_to(published, figure)
-            assert found.space == "image"
-            vectors = workspace.index(str(made.version)).vectors(list(rows), "image")
-            own = vectors[str(row["evidence_id"])]
-            near = {name: float(own @ vectors[name]) for name in rows if name != row["evidence_id"]}
-            assert {hit.evidence_id: hit.score for hit in found.hits} == pytest.approx(near, abs=1e-3)
+            similar = similar_to(published, figure)
+            assert similar.space == "image"
+            vectors = workspace.index(str(result.version)).vectors(list(rows), "image")
+            own_vector = vectors[str(row["evidence_id"])]
+            near = {name: float(own_vector @ vectors[name]) for name in rows if name != row["evidence_id"]}
+            assert {hit.evidence_id: hit.score for hit in similar.hits} == pytest.approx(near, abs=1e-3)
         assert published.search(Query("", picture=picture)).preset == "image", "the default, pages, looks at no picture"
         assert published.search(Query("a pump", picture=picture, preset="late")).preset == "late"
         takes = [preset.name for preset in published.overview().presets if preset.takes_picture and not preset.source]
@@ -184,17 +186,17 @@ def test_one_vector_a_distinct_picture_and_nothing_is_embedded_twice(
     again = open_workspace(file)
     assert refresh(again).published
     write_manual(tmp_path / "pdfs" / "lathe.pdf", "brass lathe", seed=1)
-    made = refresh(open_workspace(file))
-    assert made.published
+    result = refresh(open_workspace(file))
+    assert result.published
     after = stored_ids(again)
     assert (after["image"], after["late"]) == (before["image"], before["late"])
     assert len(after["unified"]) == 14
-    rows = figures(again, str(made.version))
+    rows = figures(again, str(result.version))
     for space in ("image", "unified", "late"):
-        assert again.index(str(made.version)).vectors(list(rows), space).keys() == rows.keys()
-    notes = read_notes(again.store, str(made.version))
+        assert again.index(str(result.version)).vectors(list(rows), space).keys() == rows.keys()
+    notes = read_notes(again.store, str(result.version))
     assert notes[Stage.BUILD].counts["rows_written"] < notes[Stage.BUILD].counts["rows_built"]
-    assert refresh(open_workspace(file)).version == made.version
+    assert refresh(open_workspace(file)).version == result.version
 
 
 def test_what_a_version_lacks_is_named_with_its_setting(published: Workspace) -> None:
@@ -213,7 +215,7 @@ def test_what_a_version_lacks_is_named_with_its_setting(published: Workspace) ->
 
 
 @pytest.mark.parametrize(
-    ("wanted", "says"),
+    ("embeddings", "says"),
     [
         ({"unified": "mean"}, "unified and joint are made by the model of embeddings.image: name one there"),
         ({"image": {"model": "x"}}, r"models\.image: it needs a revision"),
@@ -229,16 +231,16 @@ def test_what_a_version_lacks_is_named_with_its_setting(published: Workspace) ->
         ({"image": {"model": "no/folder", "revision": "1", "weights": "y"}}, r"models\.image: there are no weights at y"),
     ],
 )
-def test_a_mistake_in_the_corpus_file_is_one_line(wanted: dict[str, object], says: str, tmp_path: Path) -> None:
+def test_a_mistake_in_the_corpus_file_is_one_line(embeddings: dict[str, object], says: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=says) as caught:
-        open_workspace(write(tmp_path, wanted))
+        open_workspace(write(tmp_path, embeddings))
     assert len(caught.value.args) == 1
 
 
 def test_settings_are_part_of_the_key_and_only_of_their_space(clip_folder: Path, tmp_path: Path) -> None:
     def keys(unified: str) -> dict[str, str]:
-        wanted: dict[str, object] = {"image": {"model": str(clip_folder), "revision": "1"}, "unified": unified}
-        return {name: space.key for name, space in open_workspace(write(tmp_path, wanted)).spaces.items()}
+        embeddings: dict[str, object] = {"image": {"model": str(clip_folder), "revision": "1"}, "unified": unified}
+        return {name: space.key for name, space in open_workspace(write(tmp_path, embeddings)).spaces.items()}
 
     mean, long = keys("mean"), keys("concatenation")
     assert mean["unified"] != long["unified"]
@@ -254,8 +256,8 @@ def test_precision_and_a_raised_version_of_the_settings_are_part_of_the_key(
     spaces_wanted: dict[str, dict[str, object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def keys(**more: object) -> dict[str, str]:
-        wanted: dict[str, object] = {name: spaces_wanted[name] | more for name in ("image", "late")}
-        spaces = open_workspace(write(tmp_path, wanted | {"unified": "mean"})).spaces
+        embeddings: dict[str, object] = {name: spaces_wanted[name] | more for name in ("image", "late")}
+        spaces = open_workspace(write(tmp_path, embeddings | {"unified": "mean"})).spaces
         return {name: space.key for name, space in spaces.items()}
 
     first = keys()
@@ -269,9 +271,9 @@ def test_precision_and_a_raised_version_of_the_settings_are_part_of_the_key(
         with monkeypatch.context() as patch:
             patch.setattr(module, "SETTINGS_VERSION", "2")
             assert _others(first, keys()) == changed
-    named = ModelName(str(image["name"]), "1")
+    model_name = ModelName(str(image["name"]), "1")
     with pytest.raises(UserError, match=r"at revision 1, and here it is used differently; refresh the corpus"):
-        loaded(Embeds.PICTURES, named, ModelCard.model_validate(image | {"settings_version": "2"}))
+        loaded(Embeds.PICTURES, model_name, ModelCard.model_validate(image | {"settings_version": "2"}))
 
 
 def _others(before: dict[str, str], after: dict[str, str]) -> set[str]:
@@ -279,7 +281,7 @@ def _others(before: dict[str, str], after: dict[str, str]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("made", "says"),
+    ("vector", "says"),
     [
         (np.full(16, np.nan, np.float32), "values that are no numbers"),
         (np.ones(16, np.float32), "whose length is 3 off 1"),
@@ -287,7 +289,7 @@ def _others(before: dict[str, str], after: dict[str, str]) -> set[str]:
     ],
 )
 def test_a_vector_that_is_none_never_reaches_the_cache(
-    made: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
+    vector: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
     says: str,
     spaces_wanted: dict[str, object],
     corpus_file: Path,
@@ -295,7 +297,7 @@ def test_a_vector_that_is_none_never_reaches_the_cache(
 ) -> None:
     from backends.models.clip import Clip
 
-    monkeypatch.setattr(Clip, "embed_pictures", lambda _self, pictures: np.stack([made for _ in pictures]))
+    monkeypatch.setattr(Clip, "embed_pictures", lambda _self, pictures: np.stack([vector for _ in pictures]))
     workspace = open_workspace(write(corpus_file.parent.parent, {"image": spaces_wanted["image"]}))
     with pytest.raises(ContractError, match=rf"clip made .*{says}.*of figure [0-9a-f]{{64}}"):
         refresh(workspace)

@@ -102,14 +102,14 @@ def workspace(
     request: pytest.FixtureRequest, corpus_file: Path, monkeypatch: pytest.MonkeyPatch, declared: None
 ) -> Workspace:
     """A corpus that has never been refreshed, on each engine."""
-    more = ""
+    extra = ""
     if request.param == "weaviate":
         server: WeaviateServer = request.getfixturevalue("weaviate")
-        more = f"index: {{engine: weaviate, url: '{server.url}', grpc_port: {server.grpc_port}}}\n"
+        extra = f"index: {{engine: weaviate, url: '{server.url}', grpc_port: {server.grpc_port}}}\n"
     if request.param == "memory":
-        held: dict[str, MemoryIndex] = defaultdict(MemoryIndex)
-        monkeypatch.setattr(workspace_module, "open_index", lambda _root, _corpus, version, *_: held[version])
-    return open_workspace(with_presets(write_corpus(corpus_file.parent.parent, more)))
+        indexes: dict[str, MemoryIndex] = defaultdict(MemoryIndex)
+        monkeypatch.setattr(workspace_module, "open_index", lambda _root, _corpus, version, *_: indexes[version])
+    return open_workspace(with_presets(write_corpus(corpus_file.parent.parent, extra)))
 
 
 def _sections(workspace: Workspace) -> SpaceVectors:

@@ -33,9 +33,9 @@ from tests.pipeline.conftest import write_corpus
 Row = dict[str, object]
 
 
-def _gates(evidence: list[Row], held: list[Row]) -> list[GateResult]:
+def _gates(evidence: list[Row], indexed_rows: list[Row]) -> list[GateResult]:
     index = MemoryIndex()
-    fill(index, held, VECTORS[: len(held)])
+    fill(index, indexed_rows, VECTORS[: len(indexed_rows)])
     rows = pa.Table.from_pylist(evidence, schema=EVIDENCE)
     gates = read_back(index, [rows.slice(0, 2), rows.slice(2)], rows.num_rows, [TEXT])
     assert tuple(gate.gate for gate in gates) == ENGINE_GATES
@@ -114,8 +114,8 @@ def test_a_collection_that_was_brought_forward_wrongly_is_found_out(
     monkeypatch.setattr(Difference, "changed_rows", lambda _: iter(changed))
     difference = Difference(published.store, version, version, removed=[first, second], changed=[first])
     index.fault = fault
-    written = bring_forward(index, difference, spaces, changed[0].num_rows)
-    assert written == (changed[0].num_rows if fault is None else None)
+    row_count = bring_forward(index, difference, spaces, changed[0].num_rows)
+    assert row_count == (changed[0].num_rows if fault is None else None)
 
 
 @pytest.fixture(scope="module")
@@ -161,22 +161,22 @@ def _written(workspace: Workspace, version: str) -> tuple[int, int]:
 def _assert_as_filled(workspace: Workspace, version: str, folder: Path) -> None:
     """Compare a version's collection with a fresh one of the same rows."""
     evidence = [*evidence_parts(workspace.store, version)]
-    index, fresh = workspace.index(version), LanceIndex(str(folder), "Fresh_v_1", languages=["en"])
-    rows = fill_collection(fresh, lambda: evidence, open_vectors(workspace.store, workspace.spaces))
+    index, rebuilt_index = workspace.index(version), LanceIndex(str(folder), "Fresh_v_1", languages=["en"])
+    rows = fill_collection(rebuilt_index, lambda: evidence, open_vectors(workspace.store, workspace.spaces))
     names = [str(name) for part in evidence for name in part.column("evidence_id").to_pylist()]
     assert index.count() == rows
-    assert index.fetch(names) == fresh.fetch(names)
+    assert index.fetch(names) == rebuilt_index.fetch(names)
     assert {name: vector.tolist() for name, vector in index.vectors(names, "text").items()} == {
-        name: vector.tolist() for name, vector in fresh.vectors(names, "text").items()
+        name: vector.tolist() for name, vector in rebuilt_index.vectors(names, "text").items()
     }
     for words in (*SUBJECTS, "device", "lift"):
-        assert_alike(index.bm25(words, 50, Filters()), fresh.bm25(words, 50, Filters()))
+        assert_alike(index.bm25(words, 50, Filters()), rebuilt_index.bm25(words, 50, Filters()))
 
 
 def test_of_a_small_change_only_its_rows_are_written(nine_manuals: Workspace, tmp_path: Path) -> None:
     version = _change(nine_manuals)
-    written, built = _written(nine_manuals, version)
-    assert 0 < written < built / 4
+    rows_written, built = _written(nine_manuals, version)
+    assert 0 < rows_written < built / 4
     _assert_as_filled(nine_manuals, version, tmp_path / "fresh")
 
 
@@ -190,11 +190,11 @@ def test_a_document_that_went_or_moved_is_in_the_derived_collection_as_it_is_now
     assert 0 < _written(nine_manuals, moved)[0] < _written(nine_manuals, moved)[1] / 4
     _assert_as_filled(nine_manuals, moved, tmp_path / "moved")
     (pdfs / "5.pdf").unlink()
-    gone = _refreshed(nine_manuals)
+    version_after_removal = _refreshed(nine_manuals)
     assert (
-        _written(nine_manuals, gone)[0] == _written(nine_manuals, gone)[1]
+        _written(nine_manuals, version_after_removal)[0] == _written(nine_manuals, version_after_removal)[1]
     )  # a third of the documents by now: filled again
-    _assert_as_filled(nine_manuals, gone, tmp_path / "gone")
+    _assert_as_filled(nine_manuals, version_after_removal, tmp_path / "gone")
     (pdfs / "6.pdf").unlink()
     last = _refreshed(nine_manuals)
     assert _written(nine_manuals, last)[0] == 0

@@ -82,8 +82,8 @@ def _let_chunks_be_spoiled(monkeypatch: pytest.MonkeyPatch, faults: dict[str, Sp
     monkeypatch.setattr(enrich, "chunk", chunk)
 
 
-def _opened(folder: Path, ceiling: float, more: str = "") -> Workspace:
-    return open_workspace(str(write_corpus(folder, f"gates: {{max_quarantined: {ceiling}}}\n{more}")))
+def _opened(folder: Path, ceiling: float, settings: str = "") -> Workspace:
+    return open_workspace(str(write_corpus(folder, f"gates: {{max_quarantined: {ceiling}}}\n{settings}")))
 
 
 def _refusals(result: RefreshResult) -> list[str]:
@@ -102,12 +102,12 @@ def test_each_document_that_breaks_a_law_costs_itself_and_comes_back_with_the_fi
     assert result.published
     assert _refusals(result) == []
     assert (result.counts.documents, result.counts.quarantined) == (2, len(_FAULTS))
-    found = {failure.source.removesuffix(".pdf"): failure for failure in result.failures}
-    assert found.keys() == _FAULTS.keys()
-    for name, (_, said) in _FAULTS.items():
-        failure = found[name]
+    failures_by_name = {failure.source.removesuffix(".pdf"): failure for failure in result.failures}
+    assert failures_by_name.keys() == _FAULTS.keys()
+    for name, (_, message) in _FAULTS.items():
+        failure = failures_by_name[name]
         assert (failure.code, failure.step, failure.page) == (FailureCode.LAW_BROKEN, "check", None)
-        assert said in failure.message
+        assert message in failure.message
         assert failure.message.endswith("this is a fault of Inset: please report it")
         assert (failure.doc_id or "")[:12] not in failure.message
     rows = read_evidence(workspace.store, result.version or "")

@@ -40,5 +40,5 @@ def test_a_version_is_judged_by_what_it_answers_and_abstains_from(
     judged = ModeReport.model_validate_json(data)
     assert (judged.questions, judged.answered, judged.abstained) == (1, answered, abstained)
     with closing(PublishedCorpus(workspace)) as serving:
-        given = {words: bool(serving.answer(AnswerQuery(words)).parts) for words in ASKED}
-    assert list(given.values()) == [answered == 1.0, abstained == 0.0], "as the service does"
+        is_answered = {words: bool(serving.answer(AnswerQuery(words)).parts) for words in ASKED}
+    assert list(is_answered.values()) == [answered == 1.0, abstained == 0.0], "as the service does"

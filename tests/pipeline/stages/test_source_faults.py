@@ -89,14 +89,14 @@ def test_a_file_that_became_unreadable_is_in_quarantine_as_long_as_it_is(
 
 
 def test_a_subfolder_that_can_not_be_listed_changes_nothing(published: Workspace, pdfs: Path) -> None:
-    here = Path.cwd()
+    working_directory = Path.cwd()
     try:
         os.chdir(pdfs)
         for _ in range(20):  # deeper than a path may be long, which stops root too
             Path("d" * 250).mkdir()
             os.chdir("d" * 250)
     finally:
-        os.chdir(here)
+        os.chdir(working_directory)
     for run in (lambda: refresh(published), RefreshRun(published, "run-1").plan):
         with pytest.raises(TransientError, match="can't be listed: File name too long"):
             run()
@@ -236,9 +236,9 @@ def test_a_bad_file_of_any_kind_keeps_the_last_good_reading(
     published: Workspace, pdfs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PASSWORDS", "")
-    more = "gates: {max_partly_read: 0.9, max_row_loss: 0.1}\n"
+    settings = "gates: {max_partly_read: 0.9, max_row_loss: 0.1}\n"
     parse = "parse: {workers: 2, layout: never, max_pages: 3, passwords_env: PASSWORDS}"
-    file = write_corpus(tmp_path, more)
+    file = write_corpus(tmp_path, settings)
     file.write_text(file.read_text().replace("parse: {workers: 2, layout: never}", parse))
     workspace, sources = open_workspace(str(file)), {f"{code}.pdf": code for code in _BAD_FILES}
     for number, source in enumerate(sources, 3):
@@ -255,21 +255,21 @@ def test_a_bad_file_of_any_kind_keeps_the_last_good_reading(
     monkeypatch.setattr(enrich, "structure_with", structure_with)
     for source, code in sources.items():
         _BAD_FILES[code](pdfs / source)
-    kept = refresh(workspace)
-    assert kept.published
-    assert _left_out(kept) == dict.fromkeys(sources, FailureCode.EARLIER_KEPT)
-    assert all(f"({sources[failure.source]}: " in failure.message for failure in kept.failures)
-    assert (_documents(workspace), kept.counts.partly_read) == (documents, len(sources))
+    result = refresh(workspace)
+    assert result.published
+    assert _left_out(result) == dict.fromkeys(sources, FailureCode.EARLIER_KEPT)
+    assert all(f"({sources[failure.source]}: " in failure.message for failure in result.failures)
+    assert (_documents(workspace), result.counts.partly_read) == (documents, len(sources))
 
     assert not refresh(workspace).published, "nothing is new"
     write_manual(pdfs / "belt.pdf", "belt drive", seed=30)
     parsed = plan(workspace, "plan").summary
     assert (parsed.to_parse, parsed.changed, parsed.new) == (1, 0, 1), "what failed isn't tried again by itself"
-    assert _left_out(refresh(workspace)) == _left_out(kept)
+    assert _left_out(refresh(workspace)) == _left_out(result)
     monkeypatch.setenv("PASSWORDS", "secret")
     replayed = refresh(workspace, options=RunOptions(replay=True))
     assert _left_out(replayed) == {
-        source: code for source, code in _left_out(kept).items() if source != "needs_password.pdf"
+        source: code for source, code in _left_out(result).items() if source != "needs_password.pdf"
     }
     accepted = refresh(workspace, options=RunOptions(accept=["not_a_pdf.pdf"]))
     assert _left_out(accepted)["not_a_pdf.pdf"] is FailureCode.NOT_A_PDF
@@ -283,9 +283,9 @@ def test_a_bad_file_of_any_kind_keeps_the_last_good_reading(
 def test_a_scan_without_words_waits_for_a_person(published: Workspace, pdfs: Path) -> None:
     before = _documents(published)
     write_scan(pdfs / "pump.pdf", "water pump")
-    kept = refresh(published)
-    assert (kept.published, _documents(published)) == (True, before)
-    (failure,) = kept.failures
+    result = refresh(published)
+    assert (result.published, _documents(published)) == (True, before)
+    (failure,) = result.failures
     assert failure.code is FailureCode.EARLIER_KEPT
     assert re.match(r"the file has 0 of \d+ words that it had: the document before, of 2 pages, is kept", failure.message)
     accepted = refresh(published, options=RunOptions(accept=["pump.pdf"]))
@@ -299,11 +299,11 @@ def test_no_cut_of_a_file_passes_for_the_whole(tmp_path: Path) -> None:
     assert len(files) >= 20
     for file in files:
         data = file.read_bytes()
-        whole = _read(data)
-        assert whole is not None, file
+        parsed = _read(data)
+        assert parsed is not None, file
         for percent in range(5, 100, 2):
             cut = _read(data[: len(data) * percent // 100])
-            assert cut is None or set(cut.doubts()) - set(whole.doubts()), f"{file.name} cut at {percent} %"
+            assert cut is None or set(cut.doubts()) - set(parsed.doubts()), f"{file.name} cut at {percent} %"
 
 
 def _read(data: bytes) -> MuPdfDocument | None:
@@ -326,10 +326,10 @@ def test_a_half_copied_file_keeps_its_last_good_reading_until_it_is_whole(
     published: Workspace, pdfs: Path, share: float, lost: str
 ) -> None:
     pump = pdfs / "pump.pdf"
-    whole = pump.read_bytes()
+    original_pdf = pump.read_bytes()
     before = manifests(published.store)[0].counts
-    other = write_manual(pdfs.parent / "pump.pdf", "water pump with a filter", seed=9).read_bytes()
-    pump.write_bytes(other[: int(len(other) * share)])
+    replacement_pdf = write_manual(pdfs.parent / "pump.pdf", "water pump with a filter", seed=9).read_bytes()
+    pump.write_bytes(replacement_pdf[: int(len(replacement_pdf) * share)])
     write_manual(pdfs / "crane.pdf", "tower crane", seed=7)
     first = refresh(published)
     assert first.published
@@ -338,19 +338,19 @@ def test_a_half_copied_file_keeps_its_last_good_reading_until_it_is_whole(
     assert failure.message == f"{lost}: the document before, of 2 pages, is kept"
     assert (first.counts.documents, first.counts.partly_read, first.counts.quarantined) == (3, 1, 0)
     assert first.counts.figures == before.figures + 2, "those of the crane are added, and none is lost"
-    assert sha256(whole) in _documents(published)
+    assert sha256(original_pdf) in _documents(published)
 
     assert not refresh(published).published, "nothing is new"
     write_manual(pdfs / "belt.pdf", "belt drive", seed=8)
     second = refresh(published)
     assert _left_out(second) == {"pump.pdf": FailureCode.EARLIER_KEPT}, "it stays kept while others change"
-    assert sha256(whole) in _documents(published)
+    assert sha256(original_pdf) in _documents(published)
 
-    pump.write_bytes(other)
+    pump.write_bytes(replacement_pdf)
     third = refresh(published)
     assert (_left_out(third), third.counts.partly_read) == ({}, 0)
-    assert sha256(other) in _documents(published)
-    assert sha256(whole) not in _documents(published)
+    assert sha256(replacement_pdf) in _documents(published)
+    assert sha256(original_pdf) not in _documents(published)
 
 
 def test_a_person_accepts_what_can_be_read(published: Workspace, pdfs: Path) -> None:
@@ -371,13 +371,13 @@ def test_a_person_accepts_what_can_be_read(published: Workspace, pdfs: Path) -> 
 
 def test_a_kept_document_is_read_again_when_parsing_changes(published: Workspace, pdfs: Path) -> None:
     pump = pdfs / "pump.pdf"
-    whole = pump.read_bytes()
-    pump.write_bytes(whole[: int(len(whole) * 0.7)])
+    original_pdf = pump.read_bytes()
+    pump.write_bytes(original_pdf[: int(len(original_pdf) * 0.7)])
     assert _left_out(refresh(published)) == {"pump.pdf": FailureCode.EARLIER_KEPT}
     published.file.write_text(published.file.read_text().replace("workers: 2", "workers: 2, render_dpi: 120"))
     later = open_workspace(str(published.file))
     assert refresh(later).published
-    assert sha256(whole) in _documents(later)
+    assert sha256(original_pdf) in _documents(later)
 
 
 def test_partly_read_documents_refuse_a_version_above_a_bound(published: Workspace, pdfs: Path) -> None:

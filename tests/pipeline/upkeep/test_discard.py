@@ -35,8 +35,8 @@ def _live(workspace: Workspace) -> str:
 
 def _object(workspace: Workspace, kind: str) -> Path:
     """Return the file of an object of the live version."""
-    own = f"versions/{_live(workspace)}/"
-    names = [name for name in workspace.store.names("") if not name.startswith("versions/") or name.startswith(own)]
+    live_prefix = f"versions/{_live(workspace)}/"
+    names = [name for name in workspace.store.names("") if not name.startswith("versions/") or name.startswith(live_prefix)]
     return Path(workspace.store.root) / next(name for name in names if kind in name)
 
 
@@ -51,8 +51,8 @@ def _turn_a_bit(path: Path) -> None:
 
 
 def _is_well(workspace: Workspace) -> bool:
-    found = find_damage(workspace, deep=True)
-    assert found == {}
+    damage = find_damage(workspace, deep=True)
+    assert damage == {}
     published = PublishedCorpus(workspace)
     hits = published.search(Query(QUESTION, preset="hybrid", k=50)).hits
     figures = [figure_of(published, figure) for hit in hits for figure in hit.figure_refs]
@@ -90,7 +90,9 @@ def test_a_damaged_index_is_told_and_built_again(published: Workspace, folder: s
     before = _live(published)
     path = _object(published, f"/{folder}/")
     path.unlink()
-    (finding,) = [found for found in diagnose([str(published.file)]).findings if found.subject.endswith(" index")]
+    (finding,) = [
+        candidate for candidate in diagnose([str(published.file)]).findings if candidate.subject.endswith(" index")
+    ]
     assert not finding.ok
     opened = PublishedCorpus(published)
     with pytest.raises(
@@ -118,7 +120,7 @@ def test_doctor_reads_all_says_what_a_refresh_does_and_deletes_for_it(published:
     _turn_a_bit(Path(published.store.root) / earlier)
     _turn_a_bit(_object(published, "figures/"))
     findings = {
-        found.message: found.remedy for found in diagnose([str(published.file)], deep=True).findings if not found.ok
+        finding.message: finding.remedy for finding in diagnose([str(published.file)], deep=True).findings if not finding.ok
     }
     assert len(findings) == 2
     assert any(earlier in message and "removes the earlier versions" in remedy for message, remedy in findings.items())
@@ -200,15 +202,15 @@ def test_rows_that_are_damaged_while_a_refresh_takes_them_over_are_made_anew(
     write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
     (name,) = row_files(published.store, _live(published), rows)
     part = Path(published.store.root) / name
-    whole = [part]
+    undamaged_parts = [part]
 
     def report(at: str, _done: int, _total: int, _spent: str = "") -> None:
-        if at == step and whole:
-            _turn_a_bit(whole.pop())
+        if at == step and undamaged_parts:
+            _turn_a_bit(undamaged_parts.pop())
 
     result = refresh(published, report=report)
     assert result.published
-    assert not whole
+    assert not undamaged_parts
     assert {row.status for row in read_ledger(published.store, _live(published))} == {Status.INDEXED}
     assert result.counts.documents == 3
     assert find_damage(published, deep=True) == {}
@@ -267,8 +269,8 @@ def test_what_a_budget_left_unread_is_read_by_the_next_refresh(
 
 def test_without_a_budget_all_is_read_and_nothing_is_called_left(tmp_path: Path) -> None:
     workspace = _scans(tmp_path, None)
-    made = refresh(workspace)
-    assert (made.published, made.failures) == (True, [])
+    result = refresh(workspace)
+    assert (result.published, result.failures) == (True, [])
     assert read_notes(workspace.store, _live(workspace), (Stage.ENRICH,))[Stage.ENRICH].counts["over_budget"] == 0
     assert not refresh(workspace).published, "all was read at once"
 
@@ -278,6 +280,6 @@ def _scans(folder: Path, budget: int | None) -> Workspace:
         if not (file := folder / "pdfs" / f"{name}.pdf").exists():
             write_scan(file, subject)
     file = write_corpus(folder)
-    more = f"budget: {{ocr_items: {budget}}}\n" if budget is not None else ""
-    file.write_text(file.read_text().replace("{ocr: none}", "{layout: none}") + more)
+    settings = f"budget: {{ocr_items: {budget}}}\n" if budget is not None else ""
+    file.write_text(file.read_text().replace("{ocr: none}", "{layout: none}") + settings)
     return open_workspace(str(file))

@@ -39,8 +39,10 @@ def test_what_wants_a_decision_is_a_warning(published: Workspace) -> None:
     assert refused.startswith(f"{third} was refused: quarantine ceiling: ")
     assert f"inset publish manuals {third} --override" in _warnings(published)[refused]
     roll_back(published.store, "manuals")
-    (held,) = (remedy for message, remedy in _warnings(published).items() if message.startswith("held since a rollback: "))
-    assert held == "inset publish manuals VERSION"
+    (hold_remedy,) = (
+        remedy for message, remedy in _warnings(published).items() if message.startswith("held since a rollback: ")
+    )
+    assert hold_remedy == "inset publish manuals VERSION"
     assert quarantined not in _warnings(published), "of the live version"
 
 

@@ -50,8 +50,8 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, subject in enumerate(["water pump", *(f"gear {name}" for name in "abcdefghij")]):
         write_manual(folder / "pdfs" / f"{subject.split()[-1]}.pdf", subject, seed=20 + number, pages=1)
     write_manual(folder / "pdfs" / "winch.pdf", SUBJECT, seed=2)
-    more = "retention: {versions: 5}\ntags: {pdf: true}\n"
-    workspace = open_workspace(str(write_corpus(folder, more)))
+    settings = "retention: {versions: 5}\ntags: {pdf: true}\n"
+    workspace = open_workspace(str(write_corpus(folder, settings)))
     assert refresh(workspace).published
     write_manual(folder / "pdfs" / "winch.pdf", SUBJECT, seed=4)
     assert refresh(workspace).published
@@ -77,14 +77,14 @@ def _names(workspace: Workspace) -> list[str]:
 
 def _traces(workspace: Workspace, words: tuple[bytes, ...]) -> list[tuple[str, bytes]]:
     """Return the stored objects with some words in name or content, tables decoded."""
-    store, found = workspace.store, []
+    store, traces = workspace.store, []
     for name in store.names(""):
         data = Path(store.root, name).read_bytes()
         texts = [name.encode(), data]
         if name.endswith(".parquet"):
             texts.append(json.dumps(read_table(store, name).to_pylist(), default=repr).encode())
-        found += [(name, word) for word in words if any(word in text.lower() for text in texts)]
-    return found
+        traces += [(name, word) for word in words if any(word in text.lower() for text in texts)]
+    return traces
 
 
 def _searched(workspace: Workspace, version: str) -> set[str]:
@@ -97,8 +97,8 @@ def _searched(workspace: Workspace, version: str) -> set[str]:
 
 
 def _ok(workspace: Workspace) -> None:
-    found = diagnose([str(workspace.file)], deep=True)
-    assert [finding for finding in found.findings if not finding.ok and finding.subject.startswith("corpus")] == []
+    diagnosis = diagnose([str(workspace.file)], deep=True)
+    assert [finding for finding in diagnosis.findings if not finding.ok and finding.subject.startswith("corpus")] == []
 
 
 def _winches(workspace: Workspace) -> set[str]:
@@ -121,25 +121,25 @@ def test_nothing_of_a_forgotten_document_is_left(three_versions: Workspace) -> N
     assert (would.versions, would.replaced, would.version, would.kept) == (versions, versions[0], None, [])
     assert _winches(workspace) == doc_ids, "a look deletes nothing"
 
-    done = forget(workspace, "winch.pdf", dry_run=False, reason="erasure of winch.pdf, request 7", by="ann")
-    assert (done.removed, done.versions) == (True, versions)
+    result = forget(workspace, "winch.pdf", dry_run=False, reason="erasure of winch.pdf, request 7", by="ann")
+    assert (result.removed, result.versions) == (True, versions)
     # What stays of it: its digest in the list, and in the audit log.
-    left = {name.split("/")[0] for name, _ in _traces(workspace, words)}
-    assert left == {"FORGOTTEN.json", "audit", "LIVE"}
+    remaining = {name.split("/")[0] for name, _ in _traces(workspace, words)}
+    assert remaining == {"FORGOTTEN.json", "audit", "LIVE"}
     assert not _traces(workspace, (b"winch",))
     assert len(pixels) - len(store.names("figures")) == 4, "two pictures of each of the two"
 
-    assert _names(workspace) == [done.version]
+    assert _names(workspace) == [result.version]
     assert _searched(workspace, "live") >= {"pump.pdf", "a.pdf"}
-    assert read_evidence(store, str(done.version)).equals(rows), "the rows of the others are the same"
-    index = workspace.index(str(done.version))
+    assert read_evidence(store, str(result.version)).equals(rows), "the rows of the others are the same"
+    index = workspace.index(str(result.version))
     assert (index.count(), index.fetch([str(name) for name in rows.column("evidence_id").to_pylist()])) == (
         rows.num_rows,
         rows.to_pylist(),
     )
     _ok(workspace)
     event = read_events(store, 1)[0]
-    assert (event.action, event.by, event.to_version, set(event.documents)) == ("forget", "ann", done.version, doc_ids)
+    assert (event.action, event.by, event.to_version, set(event.documents)) == ("forget", "ann", result.version, doc_ids)
     assert event.reason == "erasure of a forgotten document, request 7"
     assert not refresh(workspace).published
 
@@ -154,8 +154,8 @@ def test_versions_that_never_held_it_stay_and_pins_are_told(published: Workspace
     assert (would.versions, would.replaced, would.pinned, would.kept) == ([second], second, [second], [first])
     printed = CliRunner().invoke(app, ["forget", str(workspace.file), "crane.pdf"]).output
     assert f"{second} is pinned, and goes all the same" in printed
-    done = forget(workspace, "crane.pdf", dry_run=False)
-    assert _names(workspace) == [done.version, first]
+    result = forget(workspace, "crane.pdf", dry_run=False)
+    assert _names(workspace) == [result.version, first]
     roll_back_version(workspace)
     assert _searched(workspace, "live") == {"pump.pdf", "winch.pdf"}
     _ok(workspace)
@@ -165,16 +165,16 @@ def test_what_was_held_stays_held(published: Workspace) -> None:
     write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
     assert refresh(published).published
     roll_back_version(published, reason="the winch is wrong")
-    done = forget(published, "winch.pdf", dry_run=False)
+    result = forget(published, "winch.pdf", dry_run=False)
     pointer = read_pointer(published.store)
     assert pointer is not None
-    assert (pointer.version, pointer.previous, pointer.held) == (done.version, None, True)
+    assert (pointer.version, pointer.previous, pointer.held) == (result.version, None, True)
     assert [event.reason for event in read_events(published.store, 9)].count("the winch is wrong") == 1
     Path(published.store.root, "LIVE").unlink()
     restore_pointer(published.store, "manuals", fence=9)
     restored = read_pointer(published.store)
     assert restored is not None
-    assert (restored.version, restored.held) == (done.version, True)
+    assert (restored.version, restored.held) == (result.version, True)
 
 
 def test_its_rights_are_forgotten(published: Workspace) -> None:
@@ -183,7 +183,7 @@ def test_its_rights_are_forgotten(published: Workspace) -> None:
     access.apply_rights(published.store, lambda _: rights)
     (doc_id,) = forget(published, "winch.pdf", dry_run=False).documents
     now = access.read_rights(published.store, access.read_current(published.store).digest)
-    assert [known for known, _ in now] == [row.doc_id for row in rows if row.doc_id != doc_id]
+    assert [listed_id for listed_id, _ in now] == [row.doc_id for row in rows if row.doc_id != doc_id]
     assert len(published.store.names(access.FOLDER)) == 2
 
 
@@ -326,8 +326,8 @@ def test_paid_replies_about_it_go_and_stay_counted(published: Workspace) -> None
 
 
 def test_a_document_is_known_by_its_digest_and_before_any_version_has_it(published: Workspace) -> None:
-    new = write_manual(Path(published.corpus.source) / "secret.pdf", "secret crane", seed=9)
-    forget(published, sha256(new.read_bytes()), dry_run=False)
+    secret_pdf = write_manual(Path(published.corpus.source) / "secret.pdf", "secret crane", seed=9)
+    forget(published, sha256(secret_pdf.read_bytes()), dry_run=False)
     assert not refresh(published).published
     with pytest.raises(UserError, match="neither a kept version nor the source has nothing"):
         forget(published, "nothing.pdf", dry_run=True)
@@ -346,8 +346,8 @@ def test_a_refresh_that_runs_is_waited_for(published: Workspace) -> None:
         assert run.publish(version)
         assert not deletion.done()
         run.release()
-        done = deletion.result()
+        result = deletion.result()
     assert _names(published) == [read_pointer(published.store).version]  # type: ignore[union-attr]
-    assert done.removed
+    assert result.removed
     assert _searched(published, "live") == {"pump.pdf", "crane.pdf"}
     _ok(published)

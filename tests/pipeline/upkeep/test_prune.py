@@ -96,12 +96,12 @@ def test_what_a_dead_writer_left_half_written_goes(published: Workspace) -> None
 @pytest.mark.parametrize("built", [True, False])
 def test_a_version_that_a_dead_run_left_is_swept_to_the_last_folder(corpus_file: Path, built: bool) -> None:
     workspace = open_workspace(str(corpus_file))
-    left = "20260101T000000Z-00000000"
-    workspace.store.replace(f"versions/{left}/plan.json", b"{}")
+    dead_version = "20260101T000000Z-00000000"
+    workspace.store.replace(f"versions/{dead_version}/plan.json", b"{}")
     if built:
         schema = EVIDENCE.append(pa.field("search_text", pa.string()))
-        workspace.index(left).create(schema.append(pa.field("vector_text", pa.list_(pa.float32(), 4))), {"text": 4})
-    (Path(workspace.store.root) / "versions" / left / ".part-x1y2").write_bytes(b"half")
-    assert sweep(workspace) == [left]
+        workspace.index(dead_version).create(schema.append(pa.field("vector_text", pa.list_(pa.float32(), 4))), {"text": 4})
+    (Path(workspace.store.root) / "versions" / dead_version / ".part-x1y2").write_bytes(b"half")
+    assert sweep(workspace) == [dead_version]
     assert workspace.store.folders("versions") == []
     assert sweep(workspace) == []

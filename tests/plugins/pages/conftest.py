@@ -42,9 +42,9 @@ class Rights:
 @pytest.fixture
 def rights(monkeypatch: pytest.MonkeyPatch) -> Rights:
     """Rights of the user."""
-    made = Rights()
-    monkeypatch.setattr(access, "get_auth_manager", lambda: made)
-    return made
+    auth_manager = Rights()
+    monkeypatch.setattr(access, "get_auth_manager", lambda: auth_manager)
+    return auth_manager
 
 
 @pytest.fixture
@@ -69,5 +69,5 @@ def client(folder: Path, rights: Rights) -> Iterator[TestClient]:
     pages.dependency_overrides |= {get_user: lambda: "ada", access.reads_dag: lambda: None}
     airflow = FastAPI(root_path="/team/airflow")
     airflow.mount("/inset", pages)
-    with TestClient(airflow, base_url="http://testserver/team/airflow") as made:
-        yield made
+    with TestClient(airflow, base_url="http://testserver/team/airflow") as test_client:
+        yield test_client

@@ -16,9 +16,9 @@ ROUTES = [route for route in create_app().routes if isinstance(route, APIRoute)]
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.path)
 def test_no_page_is_shown_without_a_login(visitor: TestClient, route: APIRoute) -> None:
-    place = re.sub(r"\{.*?\}", "refresh_pumps", route.path)
+    path = re.sub(r"\{.*?\}", "refresh_pumps", route.path)
     assert route.methods == {"GET"}, "pages change nothing"
-    assert visitor.get(f"/inset{place}").status_code == 401
+    assert visitor.get(f"/inset{path}").status_code == 401
 
 
 def test_files_of_the_pages_name_no_other_host() -> None:

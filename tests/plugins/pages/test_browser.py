@@ -33,17 +33,17 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     write_planned(store, 4, run_id="airflow:begun")
     winches = write_corpus(folder, "winches", versions=1)
     write_quarantine(winches, version_name(0), [failure("winch.pdf", page=2)])
-    with running(folder, prefix="/team/airflow") as made:
-        yield made
+    with running(folder, prefix="/team/airflow") as server:
+        yield server
 
 
 @pytest.fixture
 def browser(airflow: Airflow, tmp_path: Path) -> Iterator[Browser]:
     """A browser in which Ada, who may do everything, is logged in; pages must not complain."""
-    with Browser(tmp_path / "profile") as made:
-        airflow.log_in(made, "ada")
-        yield made
-        assert made.complaints == []
+    with Browser(tmp_path / "profile") as session:
+        airflow.log_in(session, "ada")
+        yield session
+        assert session.complaints == []
 
 
 def test_a_page_needs_a_login(airflow: Airflow) -> None:
@@ -113,8 +113,8 @@ def test_the_tab_of_a_run_between_two_tasks_says_that_it_goes_on(airflow: Airflo
     _post(browser, runs, {"logical_date": None, "dag_run_id": "begun"})
     browser.open(f"{airflow.address}/dags/refresh_pumps/runs/begun/plugin/inset_run")
     assert version_name(4) in browser.until(f"{FRAME}.querySelector('h1').textContent")
-    told = f"{FRAME}.querySelector('[data-reason]').textContent"
-    assert browser.until(f"{told}.includes('it is queued, and its DAG is paused')")
+    reason_script = f"{FRAME}.querySelector('[data-reason]').textContent"
+    assert browser.until(f"{reason_script}.includes('it is queued, and its DAG is paused')")
 
 
 def test_the_tab_of_a_dry_run_shows_its_plan(airflow: Airflow, browser: Browser) -> None:
@@ -130,10 +130,10 @@ def test_the_tab_of_a_dry_run_shows_its_plan(airflow: Airflow, browser: Browser)
     for key, value in (("version", version_name(9)), ("outcome", "build"), ("summary", summary)):
         _post(browser, f"{run}/dry/taskInstances/plan/xcomEntries", {"key": key, "value": value, "map_index": -1})
     browser.open(f"{airflow.address}/dags/refresh_pumps/runs/dry/plugin/inset_run")
-    shown = (
+    state_script = (
         "[...%s.querySelectorAll('[data-outcome]')].filter((one) => !one.hidden).map((one) => one.dataset.outcome).join()"
     )
-    browser.until(f"({shown % FRAME}) === 'dry_run'")
+    browser.until(f"({state_script % FRAME}) === 'dry_run'")
     plan = browser.run(f"[...{FRAME}.querySelectorAll('[data-plan]')].map((place) => place.textContent)")
     assert plan == ["30", "0", "1", "4,000", "30"]
     names = browser.run(f"[...{FRAME}.querySelectorAll('details:not([hidden]) li')].map((name) => name.textContent)")

@@ -19,8 +19,8 @@ TAB = "/inset/dags/refresh_pumps"
 def buttons(page: str) -> list[tuple[str, bool]]:
     """Return the action of each button that opens a form, and whether it can be used."""
     return [
-        (found[1], "disabled" not in found[0])
-        for found in re.finditer(r'<button type="button" data-open="(\w+)"[^>]*>', page)
+        (match[1], "disabled" not in match[0])
+        for match in re.finditer(r'<button type="button" data-open="(\w+)"[^>]*>', page)
     ]
 
 
@@ -109,14 +109,14 @@ def test_two_versions_are_compared_in_place(client: TestClient, folder: Path) ->
         settings={},
     )
     store.replace(f"versions/{version_name(1)}/diff.json", changes.model_dump_json().encode())
-    asked = f"base={version_name(0)}&version={version_name(1)}"
-    page = client.get(f"{TAB}?{asked}").text
-    assert f'data-load="refresh_pumps/changes?{asked.replace("&", "&amp;")}"' in page
-    shown = client.get(f"{TAB}/changes?{asked}").text
-    assert "<h2>Documents added: 1</h2>" in shown
-    assert "&lt;b&gt;pump&lt;/b&gt;_2.pdf" in shown
-    assert '<td class="number">3</td>' in shown
-    assert "style=" not in shown
+    query_string = f"base={version_name(0)}&version={version_name(1)}"
+    page = client.get(f"{TAB}?{query_string}").text
+    assert f'data-load="refresh_pumps/changes?{query_string.replace("&", "&amp;")}"' in page
+    changes_html = client.get(f"{TAB}/changes?{query_string}").text
+    assert "<h2>Documents added: 1</h2>" in changes_html
+    assert "&lt;b&gt;pump&lt;/b&gt;_2.pdf" in changes_html
+    assert '<td class="number">3</td>' in changes_html
+    assert "style=" not in changes_html
 
 
 @pytest.mark.parametrize(

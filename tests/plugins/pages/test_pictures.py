@@ -41,9 +41,13 @@ def test_pictures_may_be_kept_by_the_browser_of_the_user(client: TestClient, fol
     small = client.get(f"{DAG}/pictures/figures/{name}.webp")
     large = client.get(f"{DAG}/pictures/figures/{name}.webp?large=true")
     page = client.get(f"{DAG}/pictures/pages/{sha256(data)}/1.png?dpi=24")
-    assert [one.headers["content-type"] for one in (small, large, page)] == ["image/webp", "image/webp", "image/png"]
+    assert [response.headers["content-type"] for response in (small, large, page)] == [
+        "image/webp",
+        "image/webp",
+        "image/png",
+    ]
     assert len(small.content) < len(large.content)
     assert page.content.startswith(b"\x89PNG")
-    for one in (small, large, page):
-        assert one.headers["cache-control"].startswith("private")
-        assert one.headers["x-content-type-options"] == "nosniff"
+    for response in (small, large, page):
+        assert response.headers["cache-control"].startswith("private")
+        assert response.headers["x-content-type-options"] == "nosniff"

@@ -47,8 +47,8 @@ def test_documents_are_filtered_and_paged_and_the_pages_keep_the_filter(client: 
     number = 2 * corpus.PER_PAGE + 1
     some = [failure(f"a & b/{index:03}.pdf", FailureCode.CRASHED) for index in range(number)]
     write_quarantine(store, version_name(0), [*some, failure("other.pdf")])
-    asked = {"code": "crashed", "document": "A & B"}
-    pages = [client.get(PAGE, params=asked | {"page": page}).text for page in (1, 3)]
+    filters = {"code": "crashed", "document": "A & B"}
+    pages = [client.get(PAGE, params=filters | {"page": page}).text for page in (1, 3)]
     assert [page.count('scope="row"') for page in pages] == [corpus.PER_PAGE, 1]
     assert f"Page 3 of 3, {number} in all" in pages[1]
     assert 'href="?code=crashed&amp;document=A+%26+B&amp;page=2"' in pages[0]

@@ -42,23 +42,23 @@ def test_the_tab_shows_the_version_that_the_run_built(
     write_judged(store, version, {"<b>q</b>": None})
     store.replace(version_file(version, "release_note.md"), b"# pumps\n\n## Documents added: 1\n\n- <i>a</i>.pdf\n")
     page = client.get(f"{DAG}/runs/manual__2026-03-01T05%3A00%3A00%2B00%3A00").text
-    told = words(page)
-    assert f"pumps: {version}" in told
-    assert "holds all its gates" in told
+    page_words = words(page)
+    assert f"pumps: {version}" in page_words
+    assert "holds all its gates" in page_words
     assert f'href="../../../dags/refresh_pumps/versions/{version_name(1)}"' in page
     assert '<dd data-plan="new">25</dd>' in page
     assert "manual_00019.pdf" in page
     assert "manual_00020.pdf" not in page
-    assert "… and 5 more" in told
-    assert "vlm figures 20 5 estimated 15 20 2.50" in told
-    assert "assemble 4.0 rows written 100 –" in told
-    assert "build 1.0 rows indexed 30 70" in told
+    assert "… and 5 more" in page_words
+    assert "vlm figures 20 5 estimated 15 20 2.50" in page_words
+    assert "assemble 4.0 rows written 100 –" in page_words
+    assert "build 1.0 rows indexed 30 70" in page_words
     assert [float(width) for width in re.findall(r'<rect width="([\d.]+)"', page)] == [0, 0, 100, 0, 25, 0]
-    assert "quarantine ceiling 0.05 0.20 75% left" in told
-    assert "1 lost of 1" in told
+    assert "quarantine ceiling 0.05 0.20 75% left" in page_words
+    assert "1 lost of 1" in page_words
     assert "&lt;b&gt;q&lt;/b&gt;" in page
     assert "How &lt;i&gt;heavy&lt;/i&gt;?" in page
-    assert "1 not in ten" in told
+    assert "1 not in ten" in page_words
     (address,) = re.findall(r'href="https://search.example.org/docs/\?(.*?)" data-outer>Search both<', page)
     assert parse_qs(unescape(address)) == {
         "corpus": ["pumps"],
@@ -73,9 +73,9 @@ def test_the_tab_shows_the_version_that_the_run_built(
 def test_a_refused_version_says_why_and_what_stays_live(client: TestClient, folder: Path) -> None:
     store = write_corpus(folder, "pumps", versions=1)
     write_version(store, "pumps", 1, gates=[REFUSES], run_id="airflow:nightly")
-    told = words(client.get(f"{DAG}/runs/nightly").text)
-    assert f"Gates refused this version, so {version_name(0)} stays live" in told
-    assert "rows not lost: a loss of 80 %; see what is gone" in told
+    page_words = words(client.get(f"{DAG}/runs/nightly").text)
+    assert f"Gates refused this version, so {version_name(0)} stays live" in page_words
+    assert "rows not lost: a loss of 80 %; see what is gone" in page_words
 
 
 def test_a_run_under_way_and_one_that_died_are_told_apart(client: TestClient, folder: Path) -> None:
@@ -85,9 +85,9 @@ def test_a_run_under_way_and_one_that_died_are_told_apart(client: TestClient, fo
     died = client.get(f"{DAG}/versions/{version_name(1)}").text
     assert "was begun and not finished" in died
     lease.acquire(store, "run-1", tied_to_process=False)
-    told = words(client.get(f"{DAG}/versions/{version_name(1)}").text)
-    assert "is building this version" in told
-    assert "running" in told
+    page_words = words(client.get(f"{DAG}/versions/{version_name(1)}").text)
+    assert "is building this version" in page_words
+    assert "running" in page_words
 
 
 def test_a_run_that_built_nothing_leaves_the_answer_to_airflow(client: TestClient, folder: Path) -> None:

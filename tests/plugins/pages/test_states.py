@@ -29,17 +29,19 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def store(folder: Path) -> ObjectStore:
     """A store with versions in every state; one is refused by a gate, one by a person, one of these was overridden."""
-    made = write_corpus(folder, "pumps", versions=2)
-    publish(made, write_version(made, "pumps", 2), before=version_name(1))
-    write_version(made, "pumps", 3, gates=[REFUSES])
-    write_version(made, "pumps", 4)
-    Path(made.root, manifest_name(version_name(4))).write_text("{")
-    publish_version(made, "pumps", write_version(made, "pumps", 5, gates=[REFUSES]), override="checked by hand")
-    roll_back(made, "pumps", version_name(2))
-    write_version(made, "pumps", 6)
-    reject_version(made, version_name(6), by="ann", reason="figures are missing")
-    made.replace(f"versions/{version_name(7)}/plan.json", b"{}")
-    return made
+    corpus_store = write_corpus(folder, "pumps", versions=2)
+    publish(corpus_store, write_version(corpus_store, "pumps", 2), before=version_name(1))
+    write_version(corpus_store, "pumps", 3, gates=[REFUSES])
+    write_version(corpus_store, "pumps", 4)
+    Path(corpus_store.root, manifest_name(version_name(4))).write_text("{")
+    publish_version(
+        corpus_store, "pumps", write_version(corpus_store, "pumps", 5, gates=[REFUSES]), override="checked by hand"
+    )
+    roll_back(corpus_store, "pumps", version_name(2))
+    write_version(corpus_store, "pumps", 6)
+    reject_version(corpus_store, version_name(6), by="ann", reason="figures are missing")
+    corpus_store.replace(f"versions/{version_name(7)}/plan.json", b"{}")
+    return corpus_store
 
 
 STATES = {

@@ -12,13 +12,13 @@ from tasks.answering.compose import aliases, disarm, meant, quoted
 IDS = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(150)]
 
 
-def edits(one: str, other: str) -> int:
+def edits(first_name: str, second_name: str) -> int:
     """Levenshtein's distance, as in a textbook."""
-    row = list(range(len(other) + 1))
-    for place, character in enumerate(one, 1):
-        before, row[0] = row[0], place
-        for at, seen in enumerate(other, 1):
-            before, row[at] = row[at], min(row[at] + 1, row[at - 1] + 1, before + (character != seen))
+    row = list(range(len(second_name) + 1))
+    for position, character in enumerate(first_name, 1):
+        before, row[0] = row[0], position
+        for at, second_character in enumerate(second_name, 1):
+            before, row[at] = row[at], min(row[at] + 1, row[at - 1] + 1, before + (character != second_character))
     return row[-1]
 
 
@@ -27,7 +27,7 @@ def test_names_are_three_edits_apart(figures: int, digits: int) -> None:
     names = aliases(IDS[:figures])
     assert list(names) == IDS[:figures]
     assert {len(name) for name in names.values()} == {digits}
-    assert min(edits(one, other) for one, other in itertools.combinations(names.values(), 2)) >= 3
+    assert min(edits(first_name, second_name) for first_name, second_name in itertools.combinations(names.values(), 2)) >= 3
 
 
 def test_a_figure_has_the_same_name_in_each_request() -> None:
@@ -49,8 +49,8 @@ def test_one_mistyped_character_leads_back_and_never_elsewhere(place: int, typed
     names = dict.fromkeys(aliases(IDS[:100]).values())
     name = next(iter(names))
     cut = place if how == "insert" else min(place, 4)
-    written = name[:cut] + (typed if how != "leave out" else "") + name[cut + (how != "insert") :]
-    assert written == name or meant(written, names) == name
+    mistyped = name[:cut] + (typed if how != "leave out" else "") + name[cut + (how != "insert") :]
+    assert mistyped == name or meant(mistyped, names) == name
 
 
 def test_what_is_near_two_names_or_none_means_none() -> None:

@@ -20,8 +20,8 @@ def test_links_show_the_regions_of_the_cited_page_in_the_cited_version() -> None
         CitedRegion(page=6, bbox=(1.25, 2, 3, 4), label="iv"),
         CitedRegion(page=7, bbox=(5, 6, 7, 8), label="v"),
     ]
-    made = citation(_hit(*regions), 2, corpus="manuals", version="20260101T000000Z-abc")
-    picture, pdf = urlsplit(made.page_link), urlsplit(made.pdf_link)
+    cited = citation(_hit(*regions), 2, corpus="manuals", version="20260101T000000Z-abc")
+    picture, pdf = urlsplit(cited.page_link), urlsplit(cited.pdf_link)
     assert picture.path == f"/v1/corpora/manuals/documents/{DOC}/pages/6.png"
     assert parse_qs(picture.query) == {
         "box": ["10.0,20.0,30.0,40.0", "1.2,2.0,3.0,4.0"],
@@ -29,7 +29,7 @@ def test_links_show_the_regions_of_the_cited_page_in_the_cited_version() -> None
     }
     assert (pdf.path, pdf.fragment) == (f"/v1/corpora/manuals/documents/{DOC}.pdf", "page=6")
     assert parse_qs(pdf.query) == {"version": ["20260101T000000Z-abc"]}
-    assert (made.n, made.title, made.label, made.page, made.section_path) == (
+    assert (cited.n, cited.title, cited.label, cited.page, cited.section_path) == (
         2,
         "Lathe manual",
         "iv",
@@ -39,7 +39,7 @@ def test_links_show_the_regions_of_the_cited_page_in_the_cited_version() -> None
 
 
 def test_a_hit_without_regions_shows_its_box_and_one_of_many_shows_as_many_as_a_page_takes() -> None:
-    made = citation(_hit(), 1, corpus="manuals", version="v")
-    assert parse_qs(urlsplit(made.page_link).query)["box"] == ["10.0,20.0,30.0,40.0"]
+    cited = citation(_hit(), 1, corpus="manuals", version="v")
+    assert parse_qs(urlsplit(cited.page_link).query)["box"] == ["10.0,20.0,30.0,40.0"]
     many = citation(_hit(*[CitedRegion(page=6, bbox=(0, 0, 1, 1))] * 60), 1, corpus="manuals", version="v")
     assert len(parse_qs(urlsplit(many.page_link).query)["box"]) == MOST_BOXES

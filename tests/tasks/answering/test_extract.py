@@ -35,15 +35,15 @@ def _table(caption: str, *rows: list[str]) -> Hit:
     return _hit("t", tagged, modality=Modality.TABLE).model_copy(update={"tagged_rows": list(rows), "rows": cells})
 
 
-def _ask(question: str, rows: Sequence[Hit], found: Sequence[str] = (), most: int = 4) -> AnswerResult:
+def _ask(question: str, rows: Sequence[Hit], ranking: Sequence[str] = (), max_passages: int = 4) -> AnswerResult:
     """Answer by the words of the question alone: all sentences are equally near."""
-    ranked = list(found) or [row.evidence_id for row in rows]
+    ranked = list(ranking) or [row.evidence_id for row in rows]
     by_id = {row.evidence_id: row for row in rows}
-    places = [RowPosition(row.evidence_id, row.modality, tuple(row.section_path), row.page) for row in rows]
+    positions = [RowPosition(row.evidence_id, row.modality, tuple(row.section_path), row.page) for row in rows]
     ranks = {name: rank for rank, name in enumerate(ranked)}
-    passages = [read_passage([by_id[name] for name in run], ranks, TEMPLATE) for run in around(places, ranked)]
+    passages = [read_passage([by_id[name] for name in run], ranks, TEMPLATE) for run in around(positions, ranked)]
     some = candidates(passages, TEMPLATE)
-    scored, _ = scores(question, some, passages, lambda compared: [0.0] * len(compared), max_passages=most)
+    scored, _ = scores(question, some, passages, lambda compared: [0.0] * len(compared), max_passages=max_passages)
     return extract(
         question,
         passages,
@@ -52,14 +52,14 @@ def _ask(question: str, rows: Sequence[Hit], found: Sequence[str] = (), most: in
         TEMPLATE,
         corpus="c",
         version="v",
-        max_passages=most,
+        max_passages=max_passages,
         tags={FIGURES[0].figure_id: TAGS[0]},
     )
 
 
 def _unfolded(answer: AnswerResult) -> list[str]:
-    said = [part for part in answer.parts if not part.folded]
-    return [part.figure_id[:2] if isinstance(part, FigurePart) else getattr(part, "text", "") for part in said]
+    visible_parts = [part for part in answer.parts if not part.folded]
+    return [part.figure_id[:2] if isinstance(part, FigurePart) else getattr(part, "text", "") for part in visible_parts]
 
 
 def _marked(answer: AnswerResult) -> list[str]:
@@ -98,12 +98,12 @@ def test_all_steps_of_a_procedure_stand_in_order_and_none_of_another() -> None:
         _hit("x2", "3. Measure the diameter.\n\n4. Enter it.\n\nMind the radius.", section="Touch off X"),
         _hit("z1", "Touch off Z\n\n1. Home the axis.\n\n2. Select the Z axis.", section="Touch off Z"),
     ]
-    for found in (["x2", "z1"], ["x1", "x2"]):
-        said = _unfolded(_ask("How do I enter the measured diameter of the X axis?", rows, found))
-        steps = [text for text in said if text[0].isdigit()]
+    for ranking in (["x2", "z1"], ["x1", "x2"]):
+        texts = _unfolded(_ask("How do I enter the measured diameter of the X axis?", rows, ranking))
+        steps = [text for text in texts if text[0].isdigit()]
         first = [text for text in steps if "Z" not in text][:4]
         assert first == ["1. Home the axis.", "2. Select the X axis.", "3. Measure the diameter.", "4. Enter it."]
-        assert "A session might be:" in said
+        assert "A session might be:" in texts
 
 
 def test_figures_stand_where_their_tags_stood() -> None:
@@ -121,13 +121,13 @@ def test_look_alikes_stay_disarmed_in_text_captions_and_cells() -> None:
     table = _ask("type", [_table("", ["Key", "Does"], ["A", escape(forged)])])
     caption = _hit("a", f"Look at the picture:\n\n{TAGS[1]}")
     figures = [figure.model_copy(update={"caption": escape(forged)}) for figure in FIGURES]
-    shown = _ask("picture", [caption.model_copy(update={"figures": figures})])
-    written = [part.text for part in text.parts if isinstance(part, TextPart)]
-    written += [cell for part in table.parts if isinstance(part, TablePart) for row in part.rows for cell in row]
-    written += [part.caption for part in shown.parts if isinstance(part, FigurePart)]
-    assert len([words for words in written if "image" in words]) == 3
-    assert all(map(is_disarmed, written))
-    assert not TEMPLATE.numbers("".join(written))
+    picture_answer = _ask("picture", [caption.model_copy(update={"figures": figures})])
+    texts = [part.text for part in text.parts if isinstance(part, TextPart)]
+    texts += [cell for part in table.parts if isinstance(part, TablePart) for row in part.rows for cell in row]
+    texts += [part.caption for part in picture_answer.parts if isinstance(part, FigurePart)]
+    assert len([words for words in texts if "image" in words]) == 3
+    assert all(map(is_disarmed, texts))
+    assert not TEMPLATE.numbers("".join(texts))
 
 
 def test_a_caption_stands_under_its_figure_and_nowhere_else() -> None:
@@ -150,18 +150,18 @@ def test_a_procedure_shows_all_its_steps_and_pictures_and_each_once() -> None:
     steps = [f"{number}. Turn the key of lamp {number}.\n\n{tag}" for number, tag in enumerate(tags, 1)]
     text = "\n\n".join(["Changing the lamp", *steps[:3], "• Mind the glass.", *steps[3:], tags[0]])
     answer = _ask("How do I change the lamp?", [_hit("a", text).model_copy(update={"figures": figures})])
-    shown = [text for text in _unfolded(answer) if text != "Changing the lamp"]
-    assert shown == [
-        *(said for number in (1, 2, 3) for said in (f"{number}. Turn the key of lamp {number}.", f"a{number - 1}")),
+    visible_texts = [text for text in _unfolded(answer) if text != "Changing the lamp"]
+    assert visible_texts == [
+        *(part for number in (1, 2, 3) for part in (f"{number}. Turn the key of lamp {number}.", f"a{number - 1}")),
         "• Mind the glass.",
-        *(said for number in (4, 5) for said in (f"{number}. Turn the key of lamp {number}.", f"a{number - 1}")),
+        *(part for number in (4, 5) for part in (f"{number}. Turn the key of lamp {number}.", f"a{number - 1}")),
     ]
 
 
 def test_of_a_long_procedure_each_step_shows_its_first_sentence_and_its_picture() -> None:
     steps = [f"{number}. Turn the key of lamp {number}. {LONG}\n\n{tag}" for number, tag in enumerate([*TAGS, "", ""], 1)]
-    said = _unfolded(_ask("How do I turn the key of the lamp?", [_hit("a", "\n\n".join(steps))]))
-    assert said == [
+    texts = _unfolded(_ask("How do I turn the key of the lamp?", [_hit("a", "\n\n".join(steps))]))
+    assert texts == [
         "1. Turn the key of lamp 1.",
         "f1",
         "2. Turn the key of lamp 2.",
@@ -189,21 +189,21 @@ def test_lists_inside_steps_belong_to_the_procedure(lines: list[str], expected: 
 
 def test_a_list_that_the_answering_sentence_introduces_stands_with_it() -> None:
     passes = "\n\n".join(f"• lamp_pass_{number} does {LONG[:150]}" for number in range(5))
-    said = _unfolded(
+    texts = _unfolded(
         _ask("Which passes does opt_lamp run?", [_hit("a", f"The opt_lamp command runs these passes:\n\n{passes}")])
     )
-    assert said[0] == "The opt_lamp command runs these passes:"
-    assert len(said) == 6
+    assert texts[0] == "The opt_lamp command runs these passes:"
+    assert len(texts) == 6
 
 
 def test_a_question_for_a_number_is_answered_by_a_sentence_that_has_one() -> None:
-    decoys = [f"The winch lifts what {what} says. {LONG}" for what in ("its plate", "the list", "the maker", "the law")]
+    decoys = [f"The winch lifts what {source} says. {LONG}" for source in ("its plate", "the list", "the maker", "the law")]
     answer = _ask("How much does the winch lift?", [_hit("a", "\n\n".join([*decoys, "The winch lifts 300 kg."]))])
     assert "The winch lifts 300 kg." in _marked(answer)
 
 
 def test_a_figure_far_down_the_ranking_is_left_out_unless_a_figure_is_asked_for() -> None:
-    texts = [_hit(f"{place}", f"The flange bolt takes {place} Nm.", section=f"{place}") for place in range(3)]
+    texts = [_hit(f"{number}", f"The flange bolt takes {number} Nm.", section=f"{number}") for number in range(3)]
     rows = [*texts, _hit("b", f"{TAGS[1]}\nA parrot", modality=Modality.FIGURE)]
     assert not [part for part in _ask("flange bolt", rows).parts if part.type == "figure"]
     assert _unfolded(_ask("In which picture is a parrot?", rows))[0] == "f2"
@@ -222,8 +222,8 @@ def test_a_table_shows_the_rows_that_answer_and_its_figures_in_their_cells() -> 
 def test_code_keeps_its_line_breaks_and_stands_with_the_sentence_before_it() -> None:
     code = "size(3cm);\ndraw((0,0)--(1,0));"
     answer = _ask("How do I draw a line?", [_hit("a", f"{LONG}\n\nTo draw a line, write:\n\n{code}\n\n{LONG}")])
-    shown = [part for part in answer.parts if isinstance(part, TextPart) and not part.folded]
-    assert [(part.style, part.text) for part in shown] == [("prose", "To draw a line, write:"), ("code", code)]
+    visible_parts = [part for part in answer.parts if isinstance(part, TextPart) and not part.folded]
+    assert [(part.style, part.text) for part in visible_parts] == [("prose", "To draw a line, write:"), ("code", code)]
 
 
 def test_code_and_its_picture_stand_before_the_paragraph_about_them() -> None:
@@ -253,8 +253,8 @@ def test_code_stands_after_a_paragraph_that_introduces_it_in_another_sentence() 
 def test_what_is_fenced_is_code_whatever_it_looks_like() -> None:
     code = "stop the pump\n\n  open the valve"
     answer = _ask("How do I draw a line?", [_hit("a", f"{LONG}\n\nTo draw a line, write:\n\n```\n{code}\n```\n\n{LONG}")])
-    shown = [part for part in answer.parts if isinstance(part, TextPart) and not part.folded]
-    assert [(part.style, part.text) for part in shown] == [("prose", "To draw a line, write:"), ("code", code)]
+    visible_parts = [part for part in answer.parts if isinstance(part, TextPart) and not part.folded]
+    assert [(part.style, part.text) for part in visible_parts] == [("prose", "To draw a line, write:"), ("code", code)]
 
 
 def test_a_footnote_between_two_pages_does_not_break_a_sentence() -> None:
@@ -287,7 +287,7 @@ def test_passages_are_bounded_and_a_weak_one_is_folded() -> None:
         _hit(name, f"{text} of row {name}.", section=name)
         for name, text in (("a", "The flange bolt torque"), ("b", "Grease"), ("c", "Oil"))
     ]
-    answer = _ask("flange bolt torque", rows, most=2)
+    answer = _ask("flange bolt torque", rows, max_passages=2)
     assert [cited.evidence_id for cited in answer.citations] == ["a", "b"]
     assert _unfolded(answer) == ["The flange bolt torque of row a."]
 
@@ -295,24 +295,24 @@ def test_passages_are_bounded_and_a_weak_one_is_folded() -> None:
 def test_sentences_compared_by_their_vectors_grow_with_the_passages_of_an_answer() -> None:
     rows = [_hit(f"row{number}", " ".join(["The pump runs."] * 9 + ["A valve closes."])) for number in range(8)]
     passages = [read_passage([row], {row.evidence_id: rank}, TEMPLATE) for rank, row in enumerate(rows)]
-    found = candidates(passages, TEMPLATE)
-    for most in (1, 3):
+    sentences = candidates(passages, TEMPLATE)
+    for max_passages in (1, 3):
         calls: list[list[Candidate]] = []
 
         def cosines(compared: Sequence[Candidate], calls: list[list[Candidate]] = calls) -> list[float]:
             calls.append(list(compared))
             return [0.5 + 0.1 * (candidate.passage == 0) for candidate in compared]
 
-        scored, near = scores("Which valve closes?", found, passages, cosines, max_passages=most)
-        assert [len(compared) for compared in calls] == [COMPARED * most]
-        assert {"A valve closes."} < {candidate.text for candidate in calls[0]} or most == 1
+        scored, near = scores("Which valve closes?", sentences, passages, cosines, max_passages=max_passages)
+        assert [len(compared) for compared in calls] == [COMPARED * max_passages]
+        assert {"A valve closes."} < {candidate.text for candidate in calls[0]} or max_passages == 1
         assert near.keys() == set(calls[0])
         # Sentences that weren't compared count as far away as the farthest of those that were.
         words_alone, _ = scores(
-            "Which valve closes?", found, passages, lambda compared: [0.0] * len(compared), max_passages=most
+            "Which valve closes?", sentences, passages, lambda compared: [0.0] * len(compared), max_passages=max_passages
         )
         added = [score - alone for score, alone in zip(scored, words_alone, strict=True)]
-        far = [one for one, candidate in zip(added, found, strict=True) if candidate not in near]
+        far = [addition for addition, candidate in zip(added, sentences, strict=True) if candidate not in near]
         assert far == pytest.approx([min(near.values())] * len(far))
 
 
@@ -321,9 +321,9 @@ def test_nothing_found_is_an_abstention() -> None:
 
 
 def test_rows_are_read_with_their_neighbours_of_the_same_section() -> None:
-    places = [RowPosition(f"{section}{number}", "text", (section,), 1) for section in "ab" for number in range(6)]
-    places.insert(3, RowPosition("figure", "figure", ("a",), 1))
-    assert around(places, ["b0", "a4", "a1", "figure"]) == [
+    positions = [RowPosition(f"{section}{number}", "text", (section,), 1) for section in "ab" for number in range(6)]
+    positions.insert(3, RowPosition("figure", "figure", ("a",), 1))
+    assert around(positions, ["b0", "a4", "a1", "figure"]) == [
         ["b0", "b1", "b2", "b3"],
         ["a0", "a1", "a2", "a3", "a4", "a5"],
         ["figure"],
@@ -363,9 +363,9 @@ def test_a_figure_above_the_sentence_that_answers_stands_below_it_unless_picture
     for side, below in ((90, ["f1"]), (20, [])):
         figure = FIGURES[0].model_copy(update={"bbox": (0, 0, side, side)})
         row = _hit("a", text).model_copy(update={"figures": [figure]})
-        sentence, *rest = _unfolded(_ask("What torque does the flange bolt take?", [row]))
+        sentence, *following = _unfolded(_ask("What torque does the flange bolt take?", [row]))
         assert sentence == "As shown, the flange bolt takes 9 Nm."
-        assert rest == below  # icons are folded
+        assert following == below  # icons are folded
         assert _unfolded(_ask("Which picture shows the flange bolt?", [row]))[0] == "f1"
 
 

@@ -16,7 +16,7 @@ def _marked(text: str, spans: list[Span]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("query", "left"),
+    ("query", "remaining"),
     [
         ("How do I change the oil-filter?", "   change  oil-filter?"),
         ("to be", "to be"),  # made of nothing else, it means them
@@ -24,12 +24,12 @@ def _marked(text: str, spans: list[Span]) -> list[str]:
         ("", ""),
     ],
 )
-def test_words_that_only_ask_are_nothing_to_look_at(query: str, left: str) -> None:
-    assert content_words(query) == left
+def test_words_that_only_ask_are_nothing_to_look_at(query: str, remaining: str) -> None:
+    assert content_words(query) == remaining
 
 
 @pytest.mark.parametrize(
-    ("text", "matched", "phrases", "found"),
+    ("text", "matched", "phrases", "marked"),
     [
         ("oil  Filter, and oil", [(0, 3), (17, 20)], ["oil filter"], ["oil  Filter", "oil"]),
         ("one two three two three", [], ["two three", "one two"], ["one two three", "two three"]),
@@ -38,8 +38,8 @@ def test_words_that_only_ask_are_nothing_to_look_at(query: str, left: str) -> No
         ("", [], ["filter", "?"], []),
     ],
 )
-def test_words_and_phrases_are_marked(text: str, matched: list[Span], phrases: list[str], found: list[str]) -> None:
-    assert _marked(text, highlights(text, matched, phrases)) == found
+def test_words_and_phrases_are_marked(text: str, matched: list[Span], phrases: list[str], marked: list[str]) -> None:
+    assert _marked(text, highlights(text, matched, phrases)) == marked
 
 
 @given(st.text(), st.lists(st.text(), max_size=2))
@@ -66,7 +66,7 @@ def test_an_excerpt_shows_the_first_mark(length: int, spans: list[Span], part: S
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "marked"),
     [
         (
             "Drain the oil. Then, at 3.5 bar, refill it! See e.g. page 4.",
@@ -81,8 +81,8 @@ def test_an_excerpt_shows_the_first_mark(length: int, spans: list[Span], part: S
         ("", []),
     ],
 )
-def test_sentences(text: str, found: list[str]) -> None:
-    assert _marked(text, sentences(text)) == found
+def test_sentences(text: str, marked: list[str]) -> None:
+    assert _marked(text, sentences(text)) == marked
 
 
 @given(st.text(alphabet="aA .!?\n-1。"))
@@ -117,7 +117,7 @@ def test_the_nearest_sentence_is_found_by_its_vector_in_one_call() -> None:
     texts = ["Short. The longest one of all. Mid one.", "Only one", "", "Aa. Bbb."]
     embedder = _Lengths()
     spans = nearest_sentences(texts, embedder.embed_query(""), embedder.embed_documents)  # type: ignore[arg-type]
-    found = [span and text[slice(*span)] for text, span in zip(texts, spans, strict=True)]
-    assert found == ["The longest one of all.", "Only one", None, "Bbb."]
+    nearest = [span and text[slice(*span)] for text, span in zip(texts, spans, strict=True)]
+    assert nearest == ["The longest one of all.", "Only one", None, "Bbb."]
     assert embedder.calls == [["Short.", "The longest one of all.", "Mid one.", "Aa.", "Bbb."]]
     assert nearest_sentences([], np.ones(1, np.float32), embedder.embed_documents) == []  # type: ignore[arg-type]

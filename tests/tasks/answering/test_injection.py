@@ -128,18 +128,18 @@ def test_an_injection_stays_words_of_its_place(name: str, prompt: str) -> None:
     plain, sent = sent_with("", prompt), sent_with(INJECTIONS[name], prompt)
     assert [message.role for message in sent.messages] == [message.role for message in plain.messages]
     assert sent.messages[:-1] == plain.messages[:-1], "the system message is the prompt's alone"
-    said = sent.messages[-1].text
-    heads = re.findall(r"(?m)^\[P\d+\]", said)
+    message_text = sent.messages[-1].text
+    heads = re.findall(r"(?m)^\[P\d+\]", message_text)
     assert heads == re.findall(r"(?m)^\[P\d+\]", plain.messages[-1].text)
-    assert set(re.findall(r"\[P\d+\]", said)) <= {"[P1]", "[P2]"} or prompt != "written"
+    assert set(re.findall(r"\[P\d+\]", message_text)) <= {"[P1]", "[P2]"} or prompt != "written"
     names = [f"[IMG-{digits}]" for digits in sent.figures] if prompt != "beyond-text" else []
     listed = 2 if prompt == "written" else 1  # that prompt lists the names once more behind the question
-    assert re.findall(r"(?i)[\[\uff3b\u3010]?IMG\s?-\s?\d+\]?", said) == names * listed
-    assert "<think" not in said
-    assert not set(said) & set("\x00\x07\x08\x1b\x7f\u202e\u2066\u200b\u2028")
-    assert not TEMPLATE.numbers(said)
-    assert said.count("<passage>") == said.count("</passage>") == 2
-    assert not re.search(r"<\||\[/?INST\]|</?s>|<<", said)
+    assert re.findall(r"(?i)[\[\uff3b\u3010]?IMG\s?-\s?\d+\]?", message_text) == names * listed
+    assert "<think" not in message_text
+    assert not set(message_text) & set("\x00\x07\x08\x1b\x7f\u202e\u2066\u200b\u2028")
+    assert not TEMPLATE.numbers(message_text)
+    assert message_text.count("<passage>") == message_text.count("</passage>") == 2
+    assert not re.search(r"<\||\[/?INST\]|</?s>|<<", message_text)
     assert [figure.figure_id for figure in sent.figures.values()] == [figure.figure_id for figure in FIGURES]
 
 
@@ -151,9 +151,9 @@ def test_a_model_that_repeats_all_of_it_shows_no_other_figure(name: str) -> None
         reader.feed(piece)
     reader.close()
     assert reader.counts.repaired_tags == 0, "nothing that a document holds is mended into a name"
-    shown = [part.figure_id for part in reader.parts if isinstance(part, FigurePart)]
-    assert set(shown) <= {figure.figure_id for figure in FIGURES}
-    assert len(shown) == len(set(shown))
+    figure_ids = [part.figure_id for part in reader.parts if isinstance(part, FigurePart)]
+    assert set(figure_ids) <= {figure.figure_id for figure in FIGURES}
+    assert len(figure_ids) == len(set(figure_ids))
     for part in reader.parts:
         if isinstance(part, TextPart):
             assert not TEMPLATE.numbers(part.text), "whoever joins parts into a prompt arms no tag"
@@ -171,21 +171,21 @@ def test_a_prompt_sends_the_question_and_its_context_and_nothing_else_of_the_ser
         images=[(FIGURES[0].figure_id, b"png")],
         queries=["when open"],
     )
-    said = "\n".join(message.text for message in sent.messages)
-    assert "When does it open?" in said
-    assert ("It opens at 3 bar." in said) == (prompt not in ("beyond-text-baseline", "article-a", "article-b"))
-    assert ("Panel 1" in said) == (prompt not in ("beyond-text-baseline", "captions-baseline", "sufficient"))
-    assert "picture belongs to the question" not in said
-    asked = compose("?", [hit(1)], PROMPTS[prompt], TEMPLATE, context_chars=9000, query_picture=b"png")
-    assert asked.messages[-1].pictures == (b"png",)
+    message_text = "\n".join(message.text for message in sent.messages)
+    assert "When does it open?" in message_text
+    assert ("It opens at 3 bar." in message_text) == (prompt not in ("beyond-text-baseline", "article-a", "article-b"))
+    assert ("Panel 1" in message_text) == (prompt not in ("beyond-text-baseline", "captions-baseline", "sufficient"))
+    assert "picture belongs to the question" not in message_text
+    model_input = compose("?", [hit(1)], PROMPTS[prompt], TEMPLATE, context_chars=9000, query_picture=b"png")
+    assert model_input.messages[-1].pictures == (b"png",)
     if prompt != "sufficient":
-        assert "The first picture belongs to the question." in asked.messages[-1].text
+        assert "The first picture belongs to the question." in model_input.messages[-1].text
 
 
 @pytest.mark.parametrize("prompt", [*PROMPTS])
 def test_no_path_and_no_name_of_the_index_is_sent(prompt: str) -> None:
     untitled = hit(1, title="").model_copy(update={"source": "/srv/secret/key-1234/pump.pdf", "section_path": []})
     sent = compose("When?", [untitled], PROMPTS[prompt], TEMPLATE, context_chars=9000)
-    said = "".join(message.text for message in sent.messages)
-    assert not re.search(f"secret|1234|\\be1\\b|{'d' * 64}|{FIGURES[0].figure_id}", said)
-    assert ("pump.pdf" in said) == (prompt in ("written", "ilt", "omg-qa", "sufficient"))
+    message_text = "".join(message.text for message in sent.messages)
+    assert not re.search(f"secret|1234|\\be1\\b|{'d' * 64}|{FIGURES[0].figure_id}", message_text)
+    assert ("pump.pdf" in message_text) == (prompt in ("written", "ilt", "omg-qa", "sufficient"))

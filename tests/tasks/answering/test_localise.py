@@ -45,5 +45,5 @@ def test_the_same_figure_in_another_document_is_another_place() -> None:
 def test_a_caption_beats_none() -> None:
     rows = [_placement(3, 650, 1), _placement(9, 100, 2, caption="Figure 1: Panel")]
     regions = [CitedRegion(page=3, bbox=(50, 600, 500, 800))]
-    (found,) = localise([FIGURE], DOC, regions, rows)
-    assert (found.page, found.caption) == (3, "Figure 1: Panel")
+    (located,) = localise([FIGURE], DOC, regions, rows)
+    assert (located.page, located.caption) == (3, "Figure 1: Panel")

@@ -32,8 +32,8 @@ SOURCES = {
     ],
 )
 def test_globs_become_documents(filters: Filters, documents: list[str]) -> None:
-    found = resolve(filters, SOURCES, 10)
-    assert (found.sources, found.documents) == ([], documents)
+    resolved = resolve(filters, SOURCES, 10)
+    assert (resolved.sources, resolved.documents) == ([], documents)
 
 
 def test_what_is_left_of_a_glob_may_be_nothing_which_is_not_everything() -> None:
@@ -55,8 +55,8 @@ def test_what_is_left_of_a_glob_may_be_nothing_which_is_not_everything() -> None
     ],
 )
 def test_ranges_become_pages_that_there_are(filters: Filters, pages: list[int]) -> None:
-    found = resolve(filters, SOURCES, 10)
-    assert (found.page_ranges, found.pages) == ([], pages)
+    resolved = resolve(filters, SOURCES, 10)
+    assert (resolved.page_ranges, resolved.pages) == ([], pages)
 
 
 def test_a_phrase_of_no_words_stands_everywhere() -> None:
@@ -71,9 +71,9 @@ def test_pages_behind_the_last_one_are_nothing() -> None:
 
 
 def test_what_is_named_twice_is_looked_for_once_and_languages_and_page_labels_in_any_case() -> None:
-    asked = Filters(documents=["a", "b", "a"], phrases=["oil", "oil"], languages=["EN", "de"], page_labels=["iv", "IV"])
+    filters = Filters(documents=["a", "b", "a"], phrases=["oil", "oil"], languages=["EN", "de"], page_labels=["iv", "IV"])
     expected = Filters(documents=["a", "b"], phrases=["oil"], languages=["en", "de"], page_labels=["iv"])
-    assert resolve(asked, SOURCES, 10) == expected
+    assert resolve(filters, SOURCES, 10) == expected
 
 
 def test_the_rest_stays_as_it_is() -> None:
@@ -89,15 +89,20 @@ def test_many_documents_are_named_by_folders_that_hold_no_others(glob: str, monk
         f"d{number}": [f"{top}/{drawn.choice('abc')}/{number}{drawn.choice(['', 'one'])}.pdf" for top in tops]
         for number, tops in enumerate(drawn.choices([["phones"], ["pumps"], ["pumps", "phones"]], k=60))
     }
-    named = resolve(Filters(sources=[glob]), sources, 1).documents
-    wanted = {doc_id for doc_id, held in sources.items() if any(fnmatchcase(source, glob) for source in held)}
+    resolved = resolve(Filters(sources=[glob]), sources, 1).documents
+    expected = {
+        doc_id
+        for doc_id, document_sources in sources.items()
+        if any(fnmatchcase(source, glob) for source in document_sources)
+    }
     below = {
         doc_id
-        for doc_id, held in sources.items()
-        if doc_id in named or any(source.startswith(name) for name in named if name.endswith("/") for source in held)
+        for doc_id, document_sources in sources.items()
+        if doc_id in resolved
+        or any(source.startswith(name) for name in resolved if name.endswith("/") for source in document_sources)
     }
-    assert below == wanted
-    assert len(named) <= len(wanted)
+    assert below == expected
+    assert len(resolved) <= len(expected)
 
 
 def test_a_folder_of_a_hundred_thousand_documents_is_one_name() -> None:
@@ -108,7 +113,7 @@ def test_a_folder_of_a_hundred_thousand_documents_is_one_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "joined"),
+    ("first_filters", "second_filters", "joined"),
     [
         (Filters(), Filters(pages=[3]), Filters(pages=[3])),
         (Filters(documents=[]), Filters(documents=["a"]), Filters(documents=["a"])),  # as a caller that always sends it
@@ -126,5 +131,5 @@ def test_a_folder_of_a_hundred_thousand_documents_is_one_name() -> None:
         (Filters(evidence_ids=["a"]), NOTHING, None),
     ],
 )
-def test_both_let_through(one: Filters, other: Filters, joined: Filters | None) -> None:
-    assert both(one, other) == both(other, one) == joined
+def test_both_let_through(first_filters: Filters, second_filters: Filters, joined: Filters | None) -> None:
+    assert both(first_filters, second_filters) == both(second_filters, first_filters) == joined

@@ -27,14 +27,14 @@ def _index(texts: list[str]) -> MemoryIndex:
     rows = [
         plain
         | {
-            "evidence_id": str(place),
-            "doc_id": f"d{place % 2}",
+            "evidence_id": str(number),
+            "doc_id": f"d{number % 2}",
             "modality": Modality.TEXT.value,
             "text": text,
             "date": None,
         }
         | {"bbox": [0.0] * 4, "page": 1}
-        for place, text in enumerate(texts)
+        for number, text in enumerate(texts)
     ]
     index = MemoryIndex()
     index.create(EVIDENCE, {}, ["text"])
@@ -44,7 +44,7 @@ def _index(texts: list[str]) -> MemoryIndex:
 
 
 @pytest.mark.parametrize(
-    ("filters", "found"),
+    ("filters", "evidence_ids"),
     [
         (Filters(phrases=["oil filter"]), {"0", "2", "3", "4"}),
         (Filters(phrases=["Oil — FILTER!"]), {"0", "2", "3", "4"}),
@@ -55,8 +55,8 @@ def _index(texts: list[str]) -> MemoryIndex:
         (Filters(phrases=["filter oil"]), set()),
     ],
 )
-def test_rows_hold_a_phrase_word_for_word(filters: Filters, found: set[str]) -> None:
-    assert set(holding(_index(TEXTS), filters)) == found
+def test_rows_hold_a_phrase_word_for_word(filters: Filters, evidence_ids: set[str]) -> None:
+    assert set(holding(_index(TEXTS), filters)) == evidence_ids
 
 
 def test_rows_are_looked_through_until_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,9 +68,9 @@ def test_rows_are_looked_through_until_all_are(monkeypatch: pytest.MonkeyPatch) 
     index = _index(texts)
     ranked = [name for name, _ in index.bm25("oil filter", 99, Filters(), {"text": 1.0})]
     assert ranked[-1] == "30"
-    found = holding(index, Filters(phrases=["oil filter"]))
-    assert "30" in found
-    assert "0" not in found
+    evidence_ids = holding(index, Filters(phrases=["oil filter"]))
+    assert "30" in evidence_ids
+    assert "0" not in evidence_ids
 
 
 def test_of_very_many_rows_the_best_are_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,9 +45,9 @@ class Recording:
 
 @pytest.fixture(scope="module")
 def index() -> MemoryIndex:
-    made = MemoryIndex()
-    fill(made, ROWS, VECTORS)
-    return made
+    memory_index = MemoryIndex()
+    fill(memory_index, ROWS, VECTORS)
+    return memory_index
 
 
 @pytest.fixture
@@ -64,13 +64,18 @@ class Searching:
 
     def __init__(self, index: MemoryIndex, embedders: dict[str, Recording], endpoint: EndpointServer) -> None:
         self._index, self._embedders, self.trace = index, embedders, Trace()
-        given = {"kind": "vlm", "model": "tiny", "revision": "r1", "endpoint": EndpointOptions(url=endpoint.url, retries=0)}
-        self.models = {"vlm": language_model("models.vlm", ModelEntry.model_validate(given)).load(1)}
+        model_entry = {
+            "kind": "vlm",
+            "model": "tiny",
+            "revision": "r1",
+            "endpoint": EndpointOptions(url=endpoint.url, retries=0),
+        }
+        self.models = {"vlm": language_model("models.vlm", ModelEntry.model_validate(model_entry)).load(1)}
 
     def __call__(self, words: str, picture: bytes | None = PICTURE, **plan: Any) -> Ranked:
         steps = Steps.model_validate({"retrieve": [DENSE], **plan})
-        asked = EmbeddedQuery(self._embedders, words, picture)
-        return retrieve(Search(self._index, trace=self.trace, models=self.models), asked, steps, k=5)
+        query = EmbeddedQuery(self._embedders, words, picture)
+        return retrieve(Search(self._index, trace=self.trace, models=self.models), query, steps, k=5)
 
     @property
     def note(self) -> str:
@@ -89,17 +94,17 @@ def test_what_is_embedded_is_the_words_and_the_description(
 ) -> None:
     """Requirement D-04 (b)."""
     endpoint.replies = lambda _: "A centrifugal pump\nwith 8 bolts."
-    found = search(words, describe={}, retrieve=[{"by": "bm25"}, DENSE])
+    hits = search(words, describe={}, retrieve=[{"by": "bm25"}, DENSE])
     assert embedders["text"].asked == [f"{before}A centrifugal pump with 8 bolts."]
     assert endpoint.pictures == [PICTURE]
-    assert found == search(f"{before}A centrifugal pump with 8 bolts.", None, retrieve=[{"by": "bm25"}, DENSE])
+    assert hits == search(f"{before}A centrifugal pump with 8 bolts.", None, retrieve=[{"by": "bm25"}, DENSE])
     described = search.trace.steps[0]
     assert (described.step, described.asked, described.note) == ("describe", words, "")
     assert described.input_tokens > 100, "the picture's are counted"
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     [
         "I'm sorry, but I can't describe this image.",
         "pump " * 200,
@@ -111,13 +116,13 @@ def test_what_is_embedded_is_the_words_and_the_description(
     ids=["refusal", "loop", "echo", "dots", "fault", "rejected"],
 )
 def test_without_a_description_the_words_alone_are_searched(
-    search: Searching, embedders: dict[str, Recording], endpoint: EndpointServer, said: Any
+    search: Searching, embedders: dict[str, Recording], endpoint: EndpointServer, reply: Any
 ) -> None:
-    endpoint.replies = lambda _: said
-    found = search("the pump", describe={})
+    endpoint.replies = lambda _: reply
+    hits = search("the pump", describe={})
     assert embedders["text"].asked == ["the pump"]
     assert search.note
-    assert found == search("the pump", None)
+    assert hits == search("the pump", None)
     with pytest.raises(RequestError, match="the picture can't be described, so ask in words, too: "):
         search("", describe={})
     assert search("", describe={}, retrieve=[IMAGE]) == search("", retrieve=[IMAGE]), "the picture itself is searched by"
@@ -135,13 +140,13 @@ def test_a_model_that_the_corpus_file_does_not_name_is_the_callers_mistake(searc
 
 def test_words_and_picture_are_embedded_jointly(search: Searching, embedders: dict[str, Recording]) -> None:
     """Requirement D-04 (a)."""
-    found = search("the pump", retrieve=[IMAGE])
+    hits = search("the pump", retrieve=[IMAGE])
     middle = (IMAGES[10] + IMAGES[20]) / np.linalg.norm(IMAGES[10] + IMAGES[20])
     embedders["image"].of_words = middle
-    assert found == search("the pump", None, retrieve=[IMAGE])
-    found = search("the pump", retrieve=[LATE])
+    assert hits == search("the pump", None, retrieve=[IMAGE])
+    hits = search("the pump", retrieve=[LATE])
     embedders["late"].of_words = np.concatenate([PAGES[10], PAGES[20]])
-    assert found == search("the pump", None, retrieve=[LATE])
+    assert hits == search("the pump", None, retrieve=[LATE])
 
 
 @pytest.mark.parametrize("words", ["", "the pump"])
@@ -157,8 +162,8 @@ def test_a_preset_that_looks_at_no_picture_says_so(
 def test_a_picture_alone_leaves_out_what_looks_at_words(search: Searching, embedders: dict[str, Recording]) -> None:
     alone = search("", retrieve=[IMAGE])
     rerank = [{"by": "nearness"}, {"by": "llm", "model": "vlm"}]
-    found = search("", rewrite={"model": "vlm"}, retrieve=[{"by": "bm25"}, DENSE, IMAGE], rerank=rerank)
-    assert [name for name, _ in found] == [name for name, _ in alone]
+    hits = search("", rewrite={"model": "vlm"}, retrieve=[{"by": "bm25"}, DENSE, IMAGE], rerank=rerank)
+    assert [name for name, _ in hits] == [name for name, _ in alone]
     assert embedders["text"].asked == []
     notes = [step.note for step in search.trace.steps if step.note]
     assert notes == ["there are no words to search by"] * 4

@@ -64,9 +64,9 @@ def ask(model: Scripted) -> "Ask":
 
 
 def test_questions_that_come_while_the_model_is_busy_are_the_next_batch(model: Scripted, ask: Ask) -> None:
-    asked = {text: ask(text) for text in (FIRST, "pump", "winch", "valve")}
+    futures = {text: ask(text) for text in (FIRST, "pump", "winch", "valve")}
     model.released.set()
-    for text, future in asked.items():
+    for text, future in futures.items():
         assert np.array_equal(future.result(60), Hashed().embed_query(text))
     assert model.batches == [[FIRST], ["pump", "winch", "valve"]]
     EmbeddedQuery({"text": model}, "an idle model").vector("text")
@@ -81,32 +81,32 @@ def test_a_question_is_embedded_once(model: Scripted) -> None:
 
 def test_a_batch_is_bounded(model: Scripted, ask: Ask) -> None:
     ask(FIRST)
-    asked = [ask(f"question {number}") for number in range(BATCH + 3)]
+    futures = [ask(f"question {number}") for number in range(BATCH + 3)]
     model.released.set()
-    for future in asked:
+    for future in futures:
         future.result(60)
     assert [len(batch) for batch in model.batches] == [1, BATCH, 3]
 
 
 def test_a_question_that_nobody_waits_for_stays_out_of_the_batch(model: Scripted, ask: Ask) -> None:
-    gone = threading.Event()
-    asked = [ask(FIRST), ask("left", gone.is_set), ask("pump"), ask("left too", gone.is_set), ask("winch")]
-    gone.set()
+    cancelled = threading.Event()
+    futures = [ask(FIRST), ask("left", cancelled.is_set), ask("pump"), ask("left too", cancelled.is_set), ask("winch")]
+    cancelled.set()
     model.released.set()
-    for future in (asked[1], asked[3]):
+    for future in (futures[1], futures[3]):
         with pytest.raises(Stopped):
             future.result(60)
-    for future in (asked[0], asked[2], asked[4]):
+    for future in (futures[0], futures[2], futures[4]):
         future.result(60)
     assert model.batches == [[FIRST], ["pump", "winch"]]
 
 
 def test_a_refused_question_fails_alone(model: Scripted, ask: Ask) -> None:
-    asked = {text: ask(text) for text in (FIRST, "pump", "refused", "winch")}
+    futures = {text: ask(text) for text in (FIRST, "pump", "refused", "winch")}
     model.released.set()
     with pytest.raises(BadInputError):
-        asked.pop("refused").result(60)
-    for text, future in asked.items():
+        futures.pop("refused").result(60)
+    for text, future in futures.items():
         assert np.array_equal(future.result(60), Hashed().embed_query(text))
 
 

@@ -51,14 +51,14 @@ A, B, C = NAMES["1"], NAMES["2"], NAMES["3"]
 def read(reply: str, pieces: Sequence[str] | None = None, sent: ModelInput = SENT) -> ReplyReader:
     """Read a reply in pieces, and check what holds of every one."""
     reader = ReplyReader(sent)
-    shown: dict[int, str] = {}
+    partial_texts: dict[int, str] = {}
     finished: dict[int, Part] = {}
     for piece in [reply] if pieces is None else pieces:
         for event in reader.feed(piece):
-            _keep(event, shown, finished)
+            _keep(event, partial_texts, finished)
     for event in reader.close():
-        _keep(event, shown, finished)
-    assert [finished[place] for place in range(len(reader.parts))] == reader.parts
+        _keep(event, partial_texts, finished)
+    assert [finished[part_number] for part_number in range(len(reader.parts))] == reader.parts
     for part in reader.parts:
         for text in _texts(part):
             assert not re.search(r"\[\s*(IMG|P\d)|IMG-\d{5}|<\s*image|<think", text, re.IGNORECASE), text
@@ -68,10 +68,10 @@ def read(reply: str, pieces: Sequence[str] | None = None, sent: ModelInput = SEN
     return reader
 
 
-def _keep(event: TextDelta | PartFinished, shown: dict[int, str], finished: dict[int, Part]) -> None:
+def _keep(event: TextDelta | PartFinished, partial_texts: dict[int, str], finished: dict[int, Part]) -> None:
     if isinstance(event, TextDelta):
         assert not re.search(r"IMG-\d|\[P\d", event.text)
-        shown[event.part] = shown.get(event.part, "") + event.text
+        partial_texts[event.part] = partial_texts.get(event.part, "") + event.text
     else:
         finished[event.part] = event.value
 
@@ -98,9 +98,9 @@ def words(reader: ReplyReader) -> str:
     return " ".join(part.text for part in reader.parts if isinstance(part, TextPart))
 
 
-def swapped(digits: str, place: int = 2, by: str = "") -> str:
-    other = by or str((int(digits[place]) + 5) % 10)
-    return digits[:place] + other + digits[place + 1 :]
+def swapped(digits: str, position: int = 2, by: str = "") -> str:
+    replacement = by or str((int(digits[position]) + 5) % 10)
+    return digits[:position] + replacement + digits[position + 1 :]
 
 
 ALL = "\n".join(f"{n}. Turn screw {n} [P{n}].\n[IMG-{NAMES[str(n)]}]" for n in range(1, STEPS + 1))
@@ -160,10 +160,14 @@ BEHAVIOURS: list[tuple[str, str, str, dict[str, int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "shown", "counted"), [one[1:] for one in BEHAVIOURS], ids=[one[0] for one in BEHAVIOURS])
-def test_what_a_model_does_never_shows_a_wrong_figure(reply: str, shown: str, counted: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    ("reply", "figure_ids", "counted"),
+    [behaviour[1:] for behaviour in BEHAVIOURS],
+    ids=[behaviour[0] for behaviour in BEHAVIOURS],
+)
+def test_what_a_model_does_never_shows_a_wrong_figure(reply: str, figure_ids: str, counted: dict[str, int]) -> None:
     reader = read(reply)
-    assert figures(reader) == shown
+    assert figures(reader) == figure_ids
     assert reader.counts == AnswerCounts(**counted)
     for pieces in (list(reply), re.findall(r"(?s).{1,7}", reply)):
         if len(reply) < 2000:
@@ -173,9 +177,9 @@ def test_what_a_model_does_never_shows_a_wrong_figure(reply: str, shown: str, co
 
 def test_a_name_may_be_cut_at_every_place() -> None:
     reply = f"Turn it [IMG-{A}] and [IMG-{B}] now [P1][P2]. Done [P3]."
-    whole = read(reply)
-    for place in range(1, len(reply)):
-        assert read(reply, [reply[:place], reply[place:]]).parts == whole.parts
+    uncut = read(reply)
+    for position in range(1, len(reply)):
+        assert read(reply, [reply[:position], reply[position:]]).parts == uncut.parts
 
 
 def test_names_of_another_request_name_nothing() -> None:
@@ -191,9 +195,9 @@ PIECES = st.sampled_from([*NAMED, "\n", "\n\n", "# ", "1. ", "- ", "Turn it. ", 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(PIECES, max_size=25))
 def test_whatever_is_written_chunks_change_nothing(pieces: list[str]) -> None:
-    whole, cut = read("".join(pieces)), read("", list("".join(pieces)))
-    assert cut.parts == whole.parts
-    assert cut.counts == whole.counts
+    uncut, cut = read("".join(pieces)), read("", list("".join(pieces)))
+    assert cut.parts == uncut.parts
+    assert cut.counts == uncut.counts
 
 
 def parts(reply: str) -> list[tuple[Any, ...]]:

@@ -63,13 +63,13 @@ LONG_S = 20.0
 
 @pytest.fixture(scope="module")
 def index() -> MemoryIndex:
-    made = MemoryIndex()
-    fill(made, ROWS, VECTORS)
-    return made
+    memory_index = MemoryIndex()
+    fill(memory_index, ROWS, VECTORS)
+    return memory_index
 
 
-def steps(**given: object) -> Steps:
-    return Steps.model_validate(given)
+def steps(**options: object) -> Steps:
+    return Steps.model_validate(options)
 
 
 def search(index: MemoryIndex, query: str, plan: str | Steps, k: int, **changes: object) -> list[tuple[str, float]]:
@@ -86,11 +86,11 @@ def test_pages_are_stable_in_every_mode(index: MemoryIndex, mode: str, changes: 
 
 
 def test_a_row_with_many_vectors_is_compared_by_all_of_them(index: MemoryIndex) -> None:
-    found = search(index, "", "late", 60)
-    assert places(found) == set(range(0, 60, 3))
-    for name, score in found:
-        (place,) = places([(name, score)])
-        cosines = PAGES[25] @ PAGES[place][: place % 4 + 1].T  # they have length 1
+    hits = search(index, "", "late", 60)
+    assert places(hits) == set(range(0, 60, 3))
+    for name, score in hits:
+        (number,) = places([(name, score)])
+        cosines = PAGES[25] @ PAGES[number][: number % 4 + 1].T  # they have length 1
         assert score == pytest.approx(float(cosines.max(axis=1).sum()), abs=1e-5)
 
 
@@ -120,13 +120,15 @@ BM25, DENSE = {"by": "bm25"}, {"by": "dense"}
 
 def test_a_longer_list_fused_by_ranks_begins_as_a_shorter_one() -> None:
     """Each retriever gives ``FUSED`` rows where no more are wanted, else 200, of which the first are fused by themselves."""
-    made = MemoryIndex()
-    rows = [{**ROWS[place % 60], "evidence_id": evidence_id(place)} for place in range(400)]
-    texts = [" ".join(["firmware"] * (place * 7 % 400) + ["padding"] * 60) for place in range(400)]
-    fill(made, [{**row, "text": text} for row, text in zip(rows, texts, strict=True)], unit_vectors(400, seed=8))
+    memory_index = MemoryIndex()
+    rows = [{**ROWS[number % 60], "evidence_id": evidence_id(number)} for number in range(400)]
+    texts = [" ".join(["firmware"] * (number * 7 % 400) + ["padding"] * 60) for number in range(400)]
+    fill(memory_index, [{**row, "text": text} for row, text in zip(rows, texts, strict=True)], unit_vectors(400, seed=8))
     plan = steps(retrieve=[BM25, DENSE])
-    words, meaning = (ids(search(made, "firmware", steps(retrieve=[one]), 200)) for one in (BM25, DENSE))
-    shorter, longer, longest = (ids(search(made, "firmware", plan, k)) for k in (FUSED, 120, 200))
+    words, meaning = (
+        ids(search(memory_index, "firmware", steps(retrieve=[retriever]), 200)) for retriever in (BM25, DENSE)
+    )
+    shorter, longer, longest = (ids(search(memory_index, "firmware", plan, k)) for k in (FUSED, 120, 200))
     assert longest[:120] == longer
     assert longer[:FUSED] == shorter == [name for name, _ in fuse([words[:FUSED], meaning[:FUSED]])][:FUSED]
     behind = [name for name, _ in fuse([words, meaning]) if name not in shorter]
@@ -161,52 +163,52 @@ def test_one_ranking_stands_behind_the_other(index: MemoryIndex) -> None:
 
 def test_a_retriever_looks_at_its_own_rows_alone(index: MemoryIndex) -> None:
     tables = steps(retrieve=[{**DENSE, "filters": {"modalities": ["table"]}}])
-    found = search(index, "", tables, 60)
-    assert {ROWS[place]["modality"] for place in places(found)} == {"table"}
+    hits = search(index, "", tables, 60)
+    assert {ROWS[number]["modality"] for number in places(hits)} == {"table"}
     narrowed = Filters(modalities=[Modality.TEXT])
     assert retrieve(Search(index), EmbeddedQuery(EMBEDDERS, ""), tables, k=9, filters=narrowed) == [], "nothing is both"
 
 
 def test_a_question_that_names_a_place_is_answered_there_inside_documents_only(index: MemoryIndex) -> None:
-    there = steps(retrieve=[{"by": "places"}])
-    asked, document = EmbeddedQuery(EMBEDDERS, "What is drawn on page 4?"), Filters(documents=[str(ROWS[25]["doc_id"])])
-    found = retrieve(Search(index), asked, there, k=60, filters=document)
-    assert places(found) == {place for place in range(20, 40) if 4 in filtered(ROWS[place])[PAGE_COLUMN]}
-    assert {score for _, score in found} == {1.0}
-    assert retrieve(Search(index), asked, there, k=60) == [], "page 4 of which document?"
+    plan = steps(retrieve=[{"by": "places"}])
+    query, document = EmbeddedQuery(EMBEDDERS, "What is drawn on page 4?"), Filters(documents=[str(ROWS[25]["doc_id"])])
+    hits = retrieve(Search(index), query, plan, k=60, filters=document)
+    assert places(hits) == {number for number in range(20, 40) if 4 in filtered(ROWS[number])[PAGE_COLUMN]}
+    assert {score for _, score in hits} == {1.0}
+    assert retrieve(Search(index), query, plan, k=60) == [], "page 4 of which document?"
     narrowed = document.model_copy(update={"pages": [9]})
-    assert retrieve(Search(index), asked, there, k=60, filters=narrowed) == [], "nothing is both"
+    assert retrieve(Search(index), query, plan, k=60, filters=narrowed) == [], "nothing is both"
 
 
 def test_a_figure_is_found_by_its_number() -> None:
     captions = {1: "Table 2. Registers", 2: "Figure 2: The register", 6: "Figure 21", 9: "Seen in Figure 2"}
     labelled = [
-        row | ({"caption": captions[place], "text": captions[place]} if place in captions else {})
-        for place, row in enumerate(ROWS)
+        row | ({"caption": captions[number], "text": captions[number]} if number in captions else {})
+        for number, row in enumerate(ROWS)
     ]
-    made = MemoryIndex()
-    fill(made, labelled, VECTORS)
+    memory_index = MemoryIndex()
+    fill(memory_index, labelled, VECTORS)
     document = Filters(documents=[str(ROWS[0]["doc_id"])])
-    found = retrieve(
-        Search(made),
+    hits = retrieve(
+        Search(memory_index),
         EmbeddedQuery(EMBEDDERS, "What does fig. 2 show?"),
         steps(retrieve=[{"by": "places"}]),
         k=9,
         filters=document,
     )
-    assert places(found) == {2}
+    assert places(hits) == {2}
 
 
 def test_stop_words_of_a_retriever_win(index: MemoryIndex) -> None:
-    own = steps(retrieve=[{**BM25, "stop_words": "english"}])
-    assert places(search(index, "the firmware", own, 60)) == {3, 13, 23, 33, 43, 53}
+    plan = steps(retrieve=[{**BM25, "stop_words": "english"}])
+    assert places(search(index, "the firmware", plan, 60)) == {3, 13, 23, 33, 43, 53}
     assert len(search(index, "the firmware", steps(retrieve=[{**BM25, "stop_words": []}]), 60, stop_words="english")) == 60
 
 
 def test_pages_come_one_after_another(index: MemoryIndex) -> None:
-    found = search(index, "register of document 1", steps(retrieve=[BM25, DENSE], rerank=[{"by": "pages"}]), 60)
-    assert sorted(ids(found)) == sorted(ids(search(index, "register of document 1", "hybrid", 60)))
-    best = [(ROWS[place]["doc_id"], ROWS[place]["page"]) for name, _ in found[:3] for place in places([(name, 0.0)])]
+    hits = search(index, "register of document 1", steps(retrieve=[BM25, DENSE], rerank=[{"by": "pages"}]), 60)
+    assert sorted(ids(hits)) == sorted(ids(search(index, "register of document 1", "hybrid", 60)))
+    best = [(ROWS[number]["doc_id"], ROWS[number]["page"]) for name, _ in hits[:3] for number in places([(name, 0.0)])]
     assert len(set(best)) == 3
 
 
@@ -221,13 +223,13 @@ def test_a_floor_leaves_out_what_is_below(index: MemoryIndex) -> None:
 
 def test_documents_that_rank_best_are_looked_at(index: MemoryIndex) -> None:
     plan = steps(documents={"by": BM25, "k": 1}, retrieve=[DENSE])
-    found = search(index, "firmware", plan, 60)
-    documents = {ROWS[place]["doc_id"] for place in places(found)}
+    hits = search(index, "firmware", plan, 60)
+    documents = {ROWS[number]["doc_id"] for number in places(hits)}
     assert len(documents) == 1
     votes: dict[str, float] = {}
     for rank, (name, _) in enumerate(search(index, "firmware", "bm25", 200), 1):
-        (place,) = places([(name, 0.0)])
-        votes[str(ROWS[place]["doc_id"])] = votes.get(str(ROWS[place]["doc_id"]), 0) + 1 / (60 + rank)
+        (number,) = places([(name, 0.0)])
+        votes[str(ROWS[number]["doc_id"])] = votes.get(str(ROWS[number]["doc_id"]), 0) + 1 / (60 + rank)
     assert documents == {max(sorted(votes), key=lambda name: votes[name])}
 
 
@@ -241,17 +243,17 @@ def test_evidence_found_first_is_what_the_next_retriever_asks_for(index: MemoryI
 
 def test_candidates_are_ranked_by_nearness_and_none_is_lost(index: MemoryIndex) -> None:
     words = search(index, "register", "bm25", 60)
-    found = search(index, "register", steps(retrieve=[BM25], rerank=[{"by": "nearness", "pool": 10}]), 60)
-    assert sorted(ids(found)) == sorted(ids(words))
+    hits = search(index, "register", steps(retrieve=[BM25], rerank=[{"by": "nearness", "pool": 10}]), 60)
+    assert sorted(ids(hits)) == sorted(ids(words))
     near = [name for name in ids(search(index, "", "dense", 60)) if name in set(ids(words)[:10])]
-    assert (ids(found)[:10], ids(found)[10:]) == (near, ids(words)[10:])
+    assert (ids(hits)[:10], ids(hits)[10:]) == (near, ids(words)[10:])
 
 
 def test_a_trace_holds_every_step(index: MemoryIndex) -> None:
     ticks = iter(range(100))
     trace = Trace(lambda: next(ticks))
     plan = steps(retrieve=[BM25, DENSE], rerank=[{"by": "nearness"}], select={"floor": 0.0})
-    found = retrieve(Search(index, trace=trace), EmbeddedQuery(EMBEDDERS, "firmware"), plan, k=3)
+    hits = retrieve(Search(index, trace=trace), EmbeddedQuery(EMBEDDERS, "firmware"), plan, k=3)
     assert [step.step for step in trace.steps] == [
         "retrieve: bm25",
         "retrieve: dense text",
@@ -261,20 +263,20 @@ def test_a_trace_holds_every_step(index: MemoryIndex) -> None:
     ]
     assert all(step.seconds >= 1 for step in trace.steps)
     assert trace.steps[0].candidates == 6
-    assert [(row.evidence_id, row.score) for row in trace.steps[-1].rows] == found
+    assert [(row.evidence_id, row.score) for row in trace.steps[-1].rows] == hits
 
 
 def test_a_question_is_embedded_once(index: MemoryIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    embedded_texts: list[str] = []
 
     def embed(text: str) -> Vector:
-        asked.append(text)
+        embedded_texts.append(text)
         return np.asarray(VECTORS[25], np.float32)
 
     monkeypatch.setattr(EMBEDDERS["text"], "embed_query", embed)
     question = "firmware that nobody asked for before"
     search(index, question, steps(retrieve=[DENSE, DENSE], rerank=[{"by": "nearness"}], select={"diversity": 0.5}), 3)
-    assert asked == [question]
+    assert embedded_texts == [question]
 
 
 class Awaiting(MemoryIndex):
@@ -289,9 +291,9 @@ class Awaiting(MemoryIndex):
         return super().bm25(*args, **kwargs)
 
     def dense(self, *args: Any, **kwargs: Any) -> list[tuple[str, float]]:
-        found = super().dense(*args, **kwargs)
+        hits = super().dense(*args, **kwargs)
         self.dense_has_ended.set()
-        return found
+        return hits
 
 
 def test_retrievers_are_asked_at_once_and_traced_in_their_order() -> None:
@@ -305,16 +307,16 @@ def test_retrievers_are_asked_at_once_and_traced_in_their_order() -> None:
 
 
 def test_a_forked_process_has_threads_of_its_own(index: MemoryIndex) -> None:
-    found = search(index, "firmware", "hybrid", 5)
+    hits = search(index, "firmware", "hybrid", 5)
     fork = multiprocessing.get_context("fork")
     answers = fork.SimpleQueue()
     child = fork.Process(target=lambda: answers.put(search(index, "firmware", "hybrid", 5)))
     child.start()
     child.join(LONG_S)
-    ended = child.exitcode
+    exit_code = child.exitcode
     child.kill()
-    assert ended == 0, "the child waits for threads of its parent's"
-    assert answers.get() == found
+    assert exit_code == 0, "the child waits for threads of its parent's"
+    assert answers.get() == hits
 
 
 def test_an_error_of_one_retriever_is_the_searchs() -> None:
@@ -337,8 +339,8 @@ def test_many_questions_are_embedded_together(monkeypatch: pytest.MonkeyPatch) -
         return np.stack([np.full(3, len(text), np.float32) for text in texts])
 
     monkeypatch.setattr(EMBEDDERS["text"], "embed_queries", embed, raising=False)
-    asked = EmbeddedQuery.embed_all(EMBEDDERS, ["a", "bb"], ["text", "late"])
-    assert [float(one.vector("text")[0]) for one in asked] == [1, 2]
+    queries = EmbeddedQuery.embed_all(EMBEDDERS, ["a", "bb"], ["text", "late"])
+    assert [float(query.vector("text")[0]) for query in queries] == [1, 2]
     assert calls == [["a", "bb"]]
 
 
@@ -381,7 +383,7 @@ def test_a_retriever_of_another_kind_is_taken_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"),
+    ("steps", "message"),
     [
         ({"fuse": None, "retrieve": [BM25]}, "steps: fuse: write keys with values here"),
         ({"fuse": 5, "retrieve": [BM25]}, "steps: fuse: write keys with values here"),
@@ -400,10 +402,10 @@ def test_a_retriever_of_another_kind_is_taken_whole() -> None:
         ),
     ],
 )
-def test_a_change_that_makes_no_plan_is_one_line_that_says_what_to_write(steps: dict[str, Any], said: str) -> None:
+def test_a_change_that_makes_no_plan_is_one_line_that_says_what_to_write(steps: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as raised:
         changed(packaged()["hybrid"], steps)
-    assert raised.value.message.startswith(said)
+    assert raised.value.message.startswith(message)
 
 
 def test_a_preset_alone_is_each_of_its_retrievers(index: MemoryIndex) -> None:
@@ -429,14 +431,14 @@ class TestDiversify:
             "d": np.array([-1, 0], np.float32),
         }
         query = np.array([1, 0.2], np.float32)
-        found = diversify(query, ["a", "a2", "b", "c", "d"], vectors, k=5, relevance=0.5)
+        diversified = diversify(query, ["a", "a2", "b", "c", "d"], vectors, k=5, relevance=0.5)
         # Nearest is a2; then a: (.981 - 1)/2, b: (.902 - .806)/2, c: (.196 - .010)/2, d: (-.981 + 1)/2.
-        assert [name for name, _ in found][:2] == ["a2", "c"]
+        assert [name for name, _ in diversified][:2] == ["a2", "c"]
         assert [name for name, _ in diversify(query, list(vectors), vectors, k=3, relevance=1)] == ["a2", "a", "b"]
 
     def test_rows_without_a_vector_come_last(self) -> None:
-        found = diversify(AXES["x"], ["p", "y", "q", "x"], AXES, k=4, relevance=0.7)
-        assert [name for name, _ in found] == ["x", "y", "p", "q"]
+        diversified = diversify(AXES["x"], ["p", "y", "q", "x"], AXES, k=4, relevance=0.7)
+        assert [name for name, _ in diversified] == ["x", "y", "p", "q"]
         assert diversify(AXES["x"], ["p"], {}, k=4, relevance=0.7) == [("p", -1.0)]
 
 
@@ -446,12 +448,12 @@ SCORED = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(-5, 5).map(flo
 
 
 def test_a_hand_computed_fusion_by_shares() -> None:
-    one, other = [("a", 8.0), ("b", 4.0), ("c", -1.0)], [("b", 0.5), ("d", 0.4)]
+    first_ranking, second_ranking = [("a", 8.0), ("b", 4.0), ("c", -1.0)], [("b", 0.5), ("d", 0.4)]
     by_hand = {"a": 0.4, "b": 0.4 * 0.5 + 0.6, "c": 0.0, "d": 0.6 * 0.8}
-    assert dict(fuse_shares([one, other], [0.4, 0.6], depth=4)) == pytest.approx(by_hand)
+    assert dict(fuse_shares([first_ranking, second_ranking], [0.4, 0.6], depth=4)) == pytest.approx(by_hand)
     # Of two rows asked for, the second ranking gave two: what it lacks may come right behind.
     behind = by_hand | {"a": 0.4 + 0.6 * 0.8, "c": 0.6 * 0.8}
-    assert dict(fuse_shares([one, other], [0.4, 0.6], depth=2)) == pytest.approx(behind)
+    assert dict(fuse_shares([first_ranking, second_ranking], [0.4, 0.6], depth=2)) == pytest.approx(behind)
     assert dict(fuse_shares([[("a", 0.0)], []], [1, 1], depth=1)) == {"a": 0.0}
 
 

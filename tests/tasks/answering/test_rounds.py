@@ -26,7 +26,7 @@ class Agent:
         self.allowed = may_go_on
 
     def run(self, rounds: int = 3) -> tuple[str, list[str], list[bool | None]]:
-        hits, done = retrieve_in_rounds(
+        hits, finished_rounds = retrieve_in_rounds(
             QUESTION,
             lambda _query: [hit(name) for name in next(self.found)],
             self._judge,
@@ -36,12 +36,16 @@ class Agent:
             spent_so_far=lambda: Spent(calls=self.calls, input_tokens=10 * self.calls),
             clock=lambda: float(self.calls),
         )
-        self.done = done
-        return "".join(one.evidence_id for one in hits), [one.query for one in done], [one.sufficient for one in done]
+        self.done = finished_rounds
+        return (
+            "".join(one.evidence_id for one in hits),
+            [one.query for one in finished_rounds],
+            [one.sufficient for one in finished_rounds],
+        )
 
     def _judge(self, queries: Sequence[str], hits: Sequence[Hit]) -> Sufficiency | None:
         self.calls += 1
-        self.shown.append((tuple(queries), "".join(one.evidence_id for one in hits)))
+        self.shown.append((tuple(queries), "".join(retrieved_hit.evidence_id for retrieved_hit in hits)))
         return next(self.verdicts)
 
 
@@ -70,14 +74,14 @@ def test_the_judge_sees_every_query_and_all_evidence() -> None:
 
 
 def test_what_the_first_round_found_survives_better_ranked_rows_of_later_rounds() -> None:
-    found, _, _ = Agent(["z", "ab", "cd"], [no("second"), no("third")]).run()
-    assert set(found) == set("zabcd")
+    evidence_ids, _, _ = Agent(["z", "ab", "cd"], [no("second"), no("third")]).run()
+    assert set(evidence_ids) == set("zabcd")
 
 
 def test_a_round_that_finds_nothing_new_is_the_last() -> None:
     agent = Agent(["ab", "ba", "cd"], [no("second"), no("third")])
     assert agent.run() == ("ab", [QUESTION, "second"], [False, None])
-    assert [one.new for one in agent.done] == [2, 0]
+    assert [round_.new for round_ in agent.done] == [2, 0]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +110,10 @@ def test_no_judge_is_asked_beyond_the_budget() -> None:
 def test_a_round_says_what_it_cost() -> None:
     agent = Agent(["ab", "cd"], [no("second"), YES])
     agent.run()
-    assert [(one.spent.calls, one.spent.input_tokens, one.seconds) for one in agent.done] == [(1, 10, 1.0), (1, 10, 1.0)]
+    assert [(round_.spent.calls, round_.spent.input_tokens, round_.seconds) for round_ in agent.done] == [
+        (1, 10, 1.0),
+        (1, 10, 1.0),
+    ]
 
 
 @pytest.mark.parametrize(

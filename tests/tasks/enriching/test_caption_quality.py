@@ -30,12 +30,12 @@ AROUND = Surroundings(
 )
 
 
-def described(text: str, **more: object) -> Description:
-    return replace(Description("ab" * 32, text, "scripted", 1, 10, 10), **more)  # type: ignore[arg-type]
+def described(text: str, **fields: object) -> Description:
+    return replace(Description("ab" * 32, text, "scripted", 1, 10, 10), **fields)  # type: ignore[arg-type]
 
 
-def found(text: str, around: Surroundings = AROUND, prompt: str = "figure", **more: object) -> set[Flag]:
-    return set(flags(described(text, **more), presets()[prompt], around, languages=LANGUAGES))
+def found(text: str, around: Surroundings = AROUND, prompt: str = "figure", **fields: object) -> set[Flag]:
+    return set(flags(described(text, **fields), presets()[prompt], around, languages=LANGUAGES))
 
 
 def test_nothing_is_wrong_with_a_good_one() -> None:
@@ -124,9 +124,9 @@ def test_a_failed_call_is_nothing_else() -> None:
 
 
 def test_an_answer_that_reached_its_limit_is_used() -> None:
-    made = flags(described(GOOD, complete=False), FIGURE, AROUND, languages=LANGUAGES)
-    assert made == (Flag.CUT_OFF,)
-    assert not is_refused(made)
+    raised_flags = flags(described(GOOD, complete=False), FIGURE, AROUND, languages=LANGUAGES)
+    assert raised_flags == (Flag.CUT_OFF,)
+    assert not is_refused(raised_flags)
 
 
 @pytest.mark.parametrize(
@@ -272,9 +272,9 @@ def test_no_refusal(text: str) -> None:
     ],
 )
 def test_mark_up_is_marked_and_used(text: str) -> None:
-    made = found(text)
-    assert made == {Flag.MARKDOWN}
-    assert not is_refused(made)
+    raised_flags = found(text)
+    assert raised_flags == {Flag.MARKDOWN}
+    assert not is_refused(raised_flags)
 
 
 @pytest.mark.parametrize(
@@ -322,9 +322,9 @@ def test_whatever_a_model_goes_on_with_is_judged_at_once(piece: str) -> None:
     ],
 )
 def test_numbers_that_were_read_and_are_missing(words: str, text: str, missing: bool) -> None:
-    made = found(text, replace(AROUND, words=words))
-    assert made == ({Flag.NUMBERS_MISSING} if missing else set())
-    assert not is_refused(made)
+    raised_flags = found(text, replace(AROUND, words=words))
+    assert raised_flags == ({Flag.NUMBERS_MISSING} if missing else set())
+    assert not is_refused(raised_flags)
 
 
 @pytest.mark.parametrize(
@@ -343,5 +343,7 @@ def test_a_model_that_reads_words_is_not_asked_where_there_are_none(words: str, 
 def test_each_flag_either_refuses_or_marks_and_they_come_in_one_order() -> None:
     assert frozenset(Flag) == MARKING | REFUSING
     assert not MARKING & REFUSING
-    made = flags(described("**Ventil Ventil**", complete=False), OCR, replace(AROUND, language="en"), languages=LANGUAGES)
-    assert list(made) == [flag for flag in Flag if flag in made]
+    raised_flags = flags(
+        described("**Ventil Ventil**", complete=False), OCR, replace(AROUND, language="en"), languages=LANGUAGES
+    )
+    assert list(raised_flags) == [flag for flag in Flag if flag in raised_flags]

@@ -35,8 +35,8 @@ def _count(texts: Sequence[str]) -> list[int]:
     return [len(text.split()) for text in texts]
 
 
-def _block(order: int, text: str, kind: BlockKind = BlockKind.TEXT, page: int = 1, **more: object) -> Block:
-    return Block(order=order, page=page, kind=kind, bbox=BOX, text=text, **more)  # type: ignore[arg-type]
+def _block(order: int, text: str, kind: BlockKind = BlockKind.TEXT, page: int = 1, **fields: object) -> Block:
+    return Block(order=order, page=page, kind=kind, bbox=BOX, text=text, **fields)  # type: ignore[arg-type]
 
 
 def _document(*blocks: Block, figures: tuple[PlacedFigure, ...] = ()) -> StructuredDocument:
@@ -107,12 +107,12 @@ def test_a_long_table_is_cut_at_its_rows_and_repeats_its_header() -> None:
 def test_the_cells_of_a_table_travel_with_its_text() -> None:
     rows = (("No", "Name"), *((str(number), f"{_words(6)} | {number}") for number in range(20)))
     table = _block(0, f"Table 1: Parts\n{markdown(rows)}", BlockKind.TABLE, rows=rows)
-    (whole,) = chunk(_document(table), _count, max_tokens=1000)
-    assert whole.rows == rows
+    (uncut_piece,) = chunk(_document(table), _count, max_tokens=1000)
+    assert uncut_piece.rows == rows
     pieces = chunk(_document(table), _count, max_tokens=60)
     assert all(piece.rows[0] == rows[0] for piece in pieces)
     assert tuple(row for piece in pieces for row in piece.rows[1:]) == rows[1:]
-    for piece in (whole, *pieces):
+    for piece in (uncut_piece, *pieces):
         assert piece.tagged_text == f"Table 1: Parts\n{markdown(piece.rows)}"
         assert piece.caption == "Table 1: Parts"
     (text,) = chunk(_document(_block(0, "| a | b |")), _count, max_tokens=60)
@@ -245,12 +245,12 @@ def _documents(draw: st.DrawFn) -> StructuredDocument:
             caption = draw(st.sampled_from(["", "Table 1: Torques\n", "Table 2: " + "long " * 60 + "\n"]))
             blocks.append(_block(order, f"{caption}{markdown(rows)}", kind, page, rows=rows))
         elif kind is BlockKind.FIGURE:
-            place = Placement(page, number, BOX, f"{number:064x}", Kind.RASTER, Role.CONTENT, "image")
+            placement = Placement(page, number, BOX, f"{number:064x}", Kind.RASTER, Role.CONTENT, "image")
             pair = [(_icon(number), kind), (f"Figure 1 {draw(_STRINGS)}", BlockKind.CAPTION)]
-            for words, one in draw(st.permutations(pair)):
-                blocks.append(_block(len(blocks), words, one, page, placement=number))
+            for words, block_kind in draw(st.permutations(pair)):
+                blocks.append(_block(len(blocks), words, block_kind, page, placement=number))
             stands_by = draw(st.sampled_from([(), (order - 1,)])) if order else ()
-            figures.append(PlacedFigure(place, pair[1][0], (), draw(_STRINGS), order, draw(_STRINGS), stands_by))
+            figures.append(PlacedFigure(placement, pair[1][0], (), draw(_STRINGS), order, draw(_STRINGS), stands_by))
         else:
             blocks.append(_block(order, text, kind, page))
     return _document(*blocks, figures=tuple(figures))
@@ -351,11 +351,13 @@ def test_whatever_a_document_holds_its_chunks_fit_and_hold_all_of_it(document: S
     assert _letters(text) == _letters("".join(block.text for block in blocks))
     assert placeholders(text) == placeholders("".join(block.text for block in blocks))
     for table in (block for block in document.blocks if block.kind is BlockKind.TABLE):
-        held = "".join(piece.tagged_text for piece in chunks if piece.modality == "table" and piece.order == table.order)
-        assert sorted(placeholders(held)) == sorted(placeholders(table.text))
+        table_text = "".join(
+            piece.tagged_text for piece in chunks if piece.modality == "table" and piece.order == table.order
+        )
+        assert sorted(placeholders(table_text)) == sorted(placeholders(table.text))
         for cell in (cell for row in table.rows for cell in row):
-            rest = iter(_letters(held))
-            assert all(letter in rest for letter in _letters(cell))
+            remaining = iter(_letters(table_text))
+            assert all(letter in remaining for letter in _letters(cell))
 
 
 def _letters(text: str) -> str:

@@ -49,8 +49,8 @@ def test_csv_says_the_same_and_its_digest_is_the_same() -> None:
         'The "valve" from the side',
     ]
     assert [entry.line for entry in read.entries] == [2, 3]
-    other = _yaml(f"{_number(IDS[1])}: The \"valve\" from the side\n{IDS[0]}: 'The pump, large'\n")
-    assert other.digest == read.digest
+    yaml_corrections = _yaml(f"{_number(IDS[1])}: The \"valve\" from the side\n{IDS[0]}: 'The pump, large'\n")
+    assert yaml_corrections.digest == read.digest
     assert _yaml(f"{IDS[0]}: The pump").digest != read.digest
     assert _yaml("").digest == Corrections().digest
 

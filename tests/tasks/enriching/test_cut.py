@@ -77,9 +77,9 @@ def test_nothing_is_lost_and_no_piece_is_too_long(text: str, limit: int) -> None
 
 
 def test_a_text_begins_with_as_many_words_as_fit() -> None:
-    begun = first_words("ab " * 60, _count, 40).split()
-    assert set(begun) == {"ab"}
-    assert 36 <= len(begun) <= 40
+    first_part = first_words("ab " * 60, _count, 40).split()
+    assert set(first_part) == {"ab"}
+    assert 36 <= len(first_part) <= 40
     assert first_words("図1 安全弁の位置を示す正面図と側面図", _count, 9) == "図1 安全弁の位置を"
     assert first_words("short", _count, 9) == "short"
 
@@ -144,13 +144,13 @@ _CELLS = st.lists(_TEXTS | st.sampled_from(["7", "打开阀门" * 30, "word " * 
 def test_whatever_a_table_holds_its_pieces_fit_and_hold_all_of_it(rows: list[list[str]], caption: str, limit: int) -> None:
     pieces = cut_table(caption, rows, _count, limit)
     assert all(_count([piece.text])[0] <= limit for piece in pieces)
-    found = sorted(name for piece in pieces for name in placeholders(piece.text))
-    assert found == sorted(name for row in rows for cell in row for name in placeholders(cell))
-    said = _letters("".join(piece.text for piece in pieces))
-    assert not Counter(_letters("".join([caption, *(cell for row in rows for cell in row)]))) - Counter(said)
+    names = sorted(name for piece in pieces for name in placeholders(piece.text))
+    assert names == sorted(name for row in rows for cell in row for name in placeholders(cell))
+    piece_letters = _letters("".join(piece.text for piece in pieces))
+    assert not Counter(_letters("".join([caption, *(cell for row in rows for cell in row)]))) - Counter(piece_letters)
     for cell in (cell for row in rows for cell in row):
-        rest = iter(said)
-        assert all(letter in rest for letter in _letters(cell))
+        remaining = iter(piece_letters)
+        assert all(letter in remaining for letter in _letters(cell))
     assert {number for piece in pieces for number in piece.rows} >= {
         at for at, row in enumerate(rows) if any(map(str.split, row))
     }
@@ -165,5 +165,5 @@ def test_each_piece_of_a_table_has_all_rows_of_its_header_and_its_own_spans() ->
     assert all([tuple(row) for row in piece.cells[:2]] == heads for piece in pieces)
     assert all(piece.spans[:2] == tuple(spans[:2]) for piece in pieces)
     assert [tuple(row) for piece in pieces for row in piece.cells[2:]] == body
-    (own,) = [piece for piece in pieces if len(piece.spans) == 3]
-    assert tuple(own.cells[own.spans[2].row]) == body[7]
+    (spanned_piece,) = [piece for piece in pieces if len(piece.spans) == 3]
+    assert tuple(spanned_piece.cells[spanned_piece.spans[2].row]) == body[7]

@@ -12,13 +12,13 @@ from tasks.enriching.spending import Budget, maximum_text_cost
     "spent", [Spent(input_tokens=100), Spent(output_tokens=100), Spent(input_tokens=60, output_tokens=40)]
 )
 def test_tokens_that_are_read_and_written_count(spent: Spent) -> None:
-    more = Spent(input_tokens=1)
-    assert Budget(Spend(tokens=101), Spend(), spent).reserve(more), "another run's budget is its own"
+    one_token = Spent(input_tokens=1)
+    assert Budget(Spend(tokens=101), Spend(), spent).reserve(one_token), "another run's budget is its own"
     budget = Budget(Spend(tokens=101), Spend(), Spent())
     assert budget.reserve(spent)
-    assert budget.reserve(more)
-    assert not budget.reserve(more)
-    assert not Budget(Spend(), Spend(tokens=100), spent).reserve(more)
+    assert budget.reserve(one_token)
+    assert not budget.reserve(one_token)
+    assert not Budget(Spend(), Spend(tokens=100), spent).reserve(one_token)
 
 
 def test_a_call_may_cost_what_it_reads_and_what_it_writes_at_most() -> None:

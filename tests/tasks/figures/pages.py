@@ -35,11 +35,11 @@ def boxes_of(located: Located) -> list[BBox]:
 
 
 def bar_chart(
-    left: float = 150, top: float = 200, values: Sequence[int] = (90, 41, 26, 12)
+    left_x: float = 150, top: float = 200, values: Sequence[int] = (90, 41, 26, 12)
 ) -> tuple[list[Mark], list[Line]]:
     """Draw bars that lie, from ``left``, a value at the end of each."""
-    marks = [box_at(left, top + 24 * row, left + 2 * value, top + 24 * row + 14) for row, value in enumerate(values)]
-    return marks, [line_at(left + 2 * value - 16, top + 24 * row + 2, f"{value}%") for row, value in enumerate(values)]
+    marks = [box_at(left_x, top + 24 * row, left_x + 2 * value, top + 24 * row + 14) for row, value in enumerate(values)]
+    return marks, [line_at(left_x + 2 * value - 16, top + 24 * row + 2, f"{value}%") for row, value in enumerate(values)]
 
 
 def text_box() -> tuple[BBox, list[Line]]:
@@ -48,9 +48,9 @@ def text_box() -> tuple[BBox, list[Line]]:
     return box, [line_at(110, 160, "Most say that it went well"), line_at(110, 400, "Source: Survey of 2015")]
 
 
-def ruled_table(left: float = 72, top: float = 100) -> tuple[list[Mark], list[Line]]:
+def ruled_table(left_x: float = 72, top: float = 100) -> tuple[list[Mark], list[Line]]:
     """Draw the rules of three rows with a number, an empty cell for a picture and words."""
-    ys, xs = [top + 70 * row for row in range(4)], [left, left + 40, left + 160, left + 420]
+    ys, xs = [top + 70 * row for row in range(4)], [left_x, left_x + 40, left_x + 160, left_x + 420]
     marks = [rule_at(xs[0], xs[-1], y) for y in ys] + [box_at(x, ys[0], x + 0.5, ys[-1] + 0.5) for x in xs]
     words = [line_at(xs[2] + 8, y + 10, "Turns the device on and off") for y in ys[:3]]
     return marks, words + [line_at(xs[0] + 8, y + 10, f"{row}") for row, y in enumerate(ys[:3], 1)]

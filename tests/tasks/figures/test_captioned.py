@@ -7,8 +7,10 @@ from tests.tasks.figures.pages import boxes_of, circles, line_at, rule_at, searc
 def test_a_logo_at_the_foot_of_the_page_belongs_to_no_caption_that_has_a_figure() -> None:
     figure, logo = BBox(100, 560, 300, 690), BBox(100, 735, 130, 765)
     caption = line_at(100, 700, "Figure 1: The pump")
-    found = {region.bbox: region.captioned for region in search([*circles(figure), *circles(logo)], [caption]).regions}
-    assert found == {figure: True, logo: False}
+    captioned_by_box = {
+        region.bbox: region.captioned for region in search([*circles(figure), *circles(logo)], [caption]).regions
+    }
+    assert captioned_by_box == {figure: True, logo: False}
     assert search(circles(logo), [caption]).regions[0].captioned
 
 

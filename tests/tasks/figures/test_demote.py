@@ -31,8 +31,8 @@ def _roles(placements: Sequence[Placement]) -> list[Role]:
 @pytest.mark.parametrize(("pages", "role"), [(3, Role.CONTENT), (4, Role.DECORATIVE)])
 def test_a_picture_at_the_same_position_on_many_pages_is_decorative(pages: int, role: Role) -> None:
     logos = [_placed(number, _moved(LOGO, 0.4 * number, 0)) for number in range(1, pages + 1)]
-    own = [_placed(number, BOX, f"figure {number}") for number in range(1, pages + 1)]
-    assert _roles(without_repeats([*logos, *own], _pages(pages))) == [role] * pages + [Role.CONTENT] * pages
+    page_figures = [_placed(number, BOX, f"figure {number}") for number in range(1, pages + 1)]
+    assert _roles(without_repeats([*logos, *page_figures], _pages(pages))) == [role] * pages + [Role.CONTENT] * pages
 
 
 def test_a_longer_document_may_repeat_a_picture_more_often() -> None:
@@ -52,8 +52,8 @@ def test_a_scan_at_the_same_position_on_many_pages_is_a_background() -> None:
 def test_a_logo_at_the_edge_of_a_page_of_another_size_is_decorative_too_and_one_in_its_text_is_not() -> None:
     pages = [*_pages(5), Page(6, 842, 595, 0, 100)]
     logos = [_placed(number, LOGO) for number in range(1, 6)]
-    others = [_placed(6, BBox(760, 20, 800, 50)), _placed(6, BBox(200, 200, 420, 340))]
-    assert _roles(without_repeats([*logos, *others], pages)) == [Role.DECORATIVE] * 6 + [Role.CONTENT]
+    last_page_images = [_placed(6, BBox(760, 20, 800, 50)), _placed(6, BBox(200, 200, 420, 340))]
+    assert _roles(without_repeats([*logos, *last_page_images], pages)) == [Role.DECORATIVE] * 6 + [Role.CONTENT]
 
 
 def test_a_picture_at_different_positions_on_many_pages_is_content() -> None:

@@ -22,10 +22,10 @@ def test_an_image_of_the_whole_page_is_a_scan_and_does_not_swallow_the_pictures_
 
 
 def test_a_drawing_above_a_caption_is_captioned_and_the_other_drawing_is_found_without() -> None:
-    figure, other = BBox(100, 100, 200, 200), BBox(100, 500, 200, 600)
+    figure, uncaptioned = BBox(100, 100, 200, 200), BBox(100, 500, 200, 600)
     caption = line_at(100, 210, "Figure 1: The pump")
-    regions = search([*circles(figure), *circles(other)], [caption]).regions
-    assert {region.bbox: region.captioned for region in regions} == {figure: True, other: False}
+    regions = search([*circles(figure), *circles(uncaptioned)], [caption]).regions
+    assert {region.bbox: region.captioned for region in regions} == {figure: True, uncaptioned: False}
 
 
 def test_a_table_among_pictures_is_no_picture() -> None:

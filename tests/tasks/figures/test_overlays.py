@@ -35,8 +35,8 @@ def test_an_image_with_a_few_words_on_it_is_drawn_with_them_and_one_under_a_text
 
 def test_an_image_in_a_drawing_is_a_piece_of_it_and_one_on_a_panel_of_text_is_a_picture() -> None:
     outer, inner = BBox(80, 80, 420, 420), BBox(200, 200, 260, 260)
-    (whole,) = search(circles(outer), [], images=[_image(inner)]).regions
-    assert (whole.kind, whole.bbox) == (Kind.COMPOSITE, outer)
+    (composite,) = search(circles(outer), [], images=[_image(inner)]).regions
+    assert (composite.kind, composite.bbox) == (Kind.COMPOSITE, outer)
     text = [line_at(90, 100 + 12 * row, "A line of the text beside it, in a box with a border.") for row in range(24)]
     shapes = [box_at(*outer.grown(-by)) for by in (0, 1, 2, 3)]
     assert [region.bbox for region in search(shapes, text, images=[_image(inner)]).regions] == [inner]

@@ -45,26 +45,26 @@ def _segment(*box: float) -> Segment:
 
 
 def test_a_figure_is_cut_in_the_pixels_of_its_page() -> None:
-    kept: dict[str, bytes] = {}
-    (segment,) = cut(_png([(100, 200, 500, 600)]), [_region(99.6, 200.3, 499.8, 600.4)], kept.__setitem__)
+    figure_files: dict[str, bytes] = {}
+    (segment,) = cut(_png([(100, 200, 500, 600)]), [_region(99.6, 200.3, 499.8, 600.4)], figure_files.__setitem__)
     assert segment.region.bbox == BBox(100, 200, 500, 600)
     assert (segment.figure.width, segment.figure.height) == (400, 400)
-    (data,) = kept.values()
+    (data,) = figure_files.values()
     assert Pillow.open(io.BytesIO(data)).getcolors() == [(160_000, RED)]
-    assert list(kept) == [f"{segment.figure.figure_id}.png"]
+    assert list(figure_files) == [f"{segment.figure.figure_id}.png"]
 
 
 def test_the_like_of_a_sure_figure_beside_it_is_one_too() -> None:
-    portrait, other = (100, 100, 300, 400), (420, 105, 615, 395)
+    portrait, neighbour = (100, 100, 300, 400), (420, 105, 615, 395)
     lower, larger = (420, 500, 615, 790), (420, 105, 780, 395)
     sure = _region(*portrait)
-    picture = _png([portrait, other])
+    picture = _png([portrait, neighbour])
 
     def found(box: tuple[int, int, int, int], kind: RegionKind = RegionKind.FIGURE) -> int:
         return len(cut(picture, [sure, _region(*box, score=0.12, kind=kind)], lambda _name, _data: None))
 
-    assert found(other) == 2
-    assert [found(lower), found(larger), found(other, RegionKind.WORDS)] == [1, 1, 1]
+    assert found(neighbour) == 2
+    assert [found(lower), found(larger), found(neighbour, RegionKind.WORDS)] == [1, 1, 1]
 
 
 def test_what_is_seen_twice_is_cut_once_and_the_surer_one_counts() -> None:
@@ -156,10 +156,10 @@ def test_scans_and_pictures_behind_text_are_examined() -> None:
     ],
 )
 def test_a_segment_is_placed_on_the_unrotated_page(rotation: int, bbox: BBox) -> None:
-    made = with_segments(scanned(rotation), {SCAN: [_segment(100, 200, 500, 600)]})
-    place = made.placements[1]
-    assert (place.bbox, place.order, place.role, place.kind) == (bbox, 1, Role.CONTENT, Kind.SCAN)
-    assert place.figure_id in {figure.figure_id for figure in made.figures}
+    parsed = with_segments(scanned(rotation), {SCAN: [_segment(100, 200, 500, 600)]})
+    placement = parsed.placements[1]
+    assert (placement.bbox, placement.order, placement.role, placement.kind) == (bbox, 1, Role.CONTENT, Kind.SCAN)
+    assert placement.figure_id in {figure.figure_id for figure in parsed.figures}
 
 
 def test_what_the_parse_found_itself_goes_first() -> None:

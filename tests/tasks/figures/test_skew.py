@@ -33,21 +33,21 @@ def _skewed(image: Image.Image, degrees: float) -> Image.Image:
 @pytest.mark.parametrize("turn", [0, 90, 180, 270])
 @pytest.mark.parametrize("degrees", [0.5, 1.0, -3.0, 5.0])
 def test_the_skew_of_a_page_is_found_whichever_side_is_up(degrees: float, turn: int) -> None:
-    found = straightened(_encoded(_skewed(_page(), degrees).rotate(turn, expand=True)))
-    assert found is not None
-    assert found.degrees == pytest.approx(degrees, abs=0.15)
+    straight_page = straightened(_encoded(_skewed(_page(), degrees).rotate(turn, expand=True)))
+    assert straight_page is not None
+    assert straight_page.degrees == pytest.approx(degrees, abs=0.15)
 
 
 @pytest.mark.parametrize("side", [1, 3])
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_the_rule_of_a_straightened_page_is_where_the_given_page_has_it(kind: str, side: int) -> None:
-    given = _skewed(_page().resize((850 * side, 1100 * side)), 4.0)
-    found = straightened(_encoded(given, kind))
-    assert found is not None
-    rule = max(rules_in(found.picture), key=lambda rule: rule.width)  # stems of letters are rules, too
-    assert rule.height * found.scale < 8 * side
-    box = found.as_given(rule)
-    dark = np.argwhere(np.asarray(given.convert("L"))[: int(1050 * side)] < 100)
+    skewed_page = _skewed(_page().resize((850 * side, 1100 * side)), 4.0)
+    straight_page = straightened(_encoded(skewed_page, kind))
+    assert straight_page is not None
+    rule = max(rules_in(straight_page.picture), key=lambda rule: rule.width)  # stems of letters are rules, too
+    assert rule.height * straight_page.scale < 8 * side
+    box = straight_page.as_given(rule)
+    dark = np.argwhere(np.asarray(skewed_page.convert("L"))[: int(1050 * side)] < 100)
     inside = dark[(dark[:, 0] >= box.y0) & (dark[:, 0] <= box.y1) & (dark[:, 1] >= box.x0) & (dark[:, 1] <= box.x1)]
     assert box.width == pytest.approx(620 * side, rel=0.02)
     assert box.height == pytest.approx(620 * side * np.tan(np.radians(4)), rel=0.15)

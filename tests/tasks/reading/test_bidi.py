@@ -26,10 +26,10 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize(("spoken", "shown"), LINES)
+@pytest.mark.parametrize(("spoken", "visual_text"), LINES)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_line_is_read_as_it_is_spoken(spoken: str, shown: str, seed: int) -> None:
-    placed = [(letter, (10.0 * place, 0.0, 10.0 * place + 10, 12.0)) for place, letter in enumerate(shown)]
+def test_a_line_is_read_as_it_is_spoken(spoken: str, visual_text: str, seed: int) -> None:
+    placed = [(letter, (10.0 * index, 0.0, 10.0 * index + 10, 12.0)) for index, letter in enumerate(visual_text)]
     random.Random(seed).shuffle(placed)
     text, boxes = logical_order("".join(letter for letter, _ in placed), [box for _, box in placed])
     assert text == spoken
@@ -37,14 +37,14 @@ def test_a_line_is_read_as_it_is_spoken(spoken: str, shown: str, seed: int) -> N
 
 
 def test_marks_stay_on_their_letters() -> None:
-    text, boxes = logical_order("שָׁלוֹם", [(80 - 10.0 * place, 0, 90 - 10.0 * place, 12) for place in (0, 0, 0, 1, 2, 2, 3)])
+    text, boxes = logical_order("שָׁלוֹם", [(80 - 10.0 * index, 0, 90 - 10.0 * index, 12) for index in (0, 0, 0, 1, 2, 2, 3)])
     assert text == "שָׁלוֹם"
     assert boxes[0] == boxes[1] == boxes[2]
 
 
 def test_words_that_are_separate_are_two() -> None:
     text, _ = logical_order(
-        "4גרוב", [(0, 0, 10, 12), *((30 + 10.0 * place, 0, 40 + 10.0 * place, 12) for place in range(4))]
+        "4גרוב", [(0, 0, 10, 12), *((30 + 10.0 * index, 0, 40 + 10.0 * index, 12) for index in range(4))]
     )
     assert text == "בורג 4"
 
@@ -60,12 +60,12 @@ def test_letters_of_a_ligature_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "width", "step", "spoken"),
+    ("visual_text", "width", "step", "spoken"),
     [("ןאכ (3 רויא) ואר", 10.0, 10.0, "ראו (איור 3) כאן"), ("םולש", 5.0, 9.0, "שלום"), ("ﻞﻜﺷ", 10.0, 10.0, "شكل")],
     ids=["brackets written as they look", "letters spread out", "final, medial and initial forms"],
 )
-def test_letters_side_by_side_are_the_words_one_types(shown: str, width: float, step: float, spoken: str) -> None:
-    text, _ = logical_order(shown, [(step * place, 0, step * place + width, 12) for place in range(len(shown))])
+def test_letters_side_by_side_are_the_words_one_types(visual_text: str, width: float, step: float, spoken: str) -> None:
+    text, _ = logical_order(visual_text, [(step * index, 0, step * index + width, 12) for index in range(len(visual_text))])
     assert text == spoken
 
 
@@ -142,8 +142,8 @@ def test_letters_too_small_to_see_do_no_harm() -> None:
     document = pymupdf.open()
     page = document.new_page()
     page.insert_htmlbox((72, 72, 300, 90), "<p dir=rtl>שלום</p>")
-    for left, word in ((100, "abc"), (300, "def")):
-        page.insert_text((left, 200), word, fontsize=0.001)
+    for left_x, word in ((100, "abc"), (300, "def")):
+        page.insert_text((left_x, 200), word, fontsize=0.001)
     assert (
         parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=lambda _name, _picture: None)
         .lines[0]
@@ -184,7 +184,7 @@ def _set(glyphs: list[str], *, as_read: bool) -> pymupdf.Document:
     codes = {glyph: code for code, glyph in enumerate(dict.fromkeys(glyphs), 65)}
     letters = "\n".join(f"<{code:02x}> <{glyph.encode('utf-16-be').hex()}>" for glyph, code in codes.items())
     box, meaning, font, content = (document.get_new_xref() for _ in range(4))
-    for xref, written in (
+    for xref, stream in (
         (box, "1000 0 0 0 600 600 d1 0 0 600 600 re f"),
         (
             meaning,
@@ -192,7 +192,7 @@ def _set(glyphs: list[str], *, as_read: bool) -> pymupdf.Document:
         ),
     ):
         document.update_object(xref, "<<>>")
-        document.update_stream(xref, written.encode())
+        document.update_stream(xref, stream.encode())
     names = " ".join(f"/g{code}" for code in codes.values())
     document.update_object(
         font,
@@ -201,21 +201,21 @@ def _set(glyphs: list[str], *, as_read: bool) -> pymupdf.Document:
         f"/Encoding << /Type /Encoding /Differences [65 {names}] >> /FirstChar 65 /LastChar {64 + len(codes)} "
         f"/Widths [{'1000 ' * len(codes)}] /ToUnicode {meaning} 0 R >>",
     )
-    placed = [(100 + 10 * place, f"<{codes[glyph]:02x}>") for place, glyph in enumerate(glyphs)]
+    placed = [(100 + 10 * index, f"<{codes[glyph]:02x}>") for index, glyph in enumerate(glyphs)]
     if as_read:
-        shown = " ".join(f"1 0 0 1 {x} 700 Tm {code} Tj" for x, code in reversed(placed))
+        operators = " ".join(f"1 0 0 1 {x} 700 Tm {code} Tj" for x, code in reversed(placed))
     else:
-        shown = f"1 0 0 1 100 700 Tm <{''.join(code.strip('<>') for _, code in placed)}> Tj"
+        operators = f"1 0 0 1 100 700 Tm <{''.join(code.strip('<>') for _, code in placed)}> Tj"
     document.update_object(content, "<<>>")
-    document.update_stream(content, f"BT /F 10 Tf {shown} ET".encode())
+    document.update_stream(content, f"BT /F 10 Tf {operators} ET".encode())
     document.xref_set_key(page.xref, "Resources", f"<< /Font << /F {font} 0 R >> >>")
     document.xref_set_key(page.xref, "Contents", f"{content} 0 R")
     return document
 
 
-def _glyphs(shown: str, *ligatures: str) -> list[str]:
+def _glyphs(visual_text: str, *ligatures: str) -> list[str]:
     """Return the glyphs of a line from left to right; a digit is a glyph of several letters."""
-    return [ligatures["①②③".index(glyph)] if glyph in "①②③" else glyph for glyph in shown]
+    return [ligatures["①②③".index(glyph)] if glyph in "①②③" else glyph for glyph in visual_text]
 
 
 @pytest.mark.parametrize("as_read", [False, True], ids=["as it stands", "as it is read"])
@@ -247,7 +247,7 @@ def test_a_hamza_above_the_line_between_two_letters_stays_there() -> None:
 
 
 def test_a_glyph_that_begins_with_a_mark_is_no_blank() -> None:
-    places = [(40, 50), (37, 40), (37, 37), (37, 37), (31, 37)]  # MuPDF's, of a glyph for holam and vav
-    text, boxes = logical_order("א ו\u05b9ר", [(x0, 0, x1, 12) for x0, x1 in places])
+    extents = [(40, 50), (37, 40), (37, 37), (37, 37), (31, 37)]  # MuPDF's, of a glyph for holam and vav
+    text, boxes = logical_order("א ו\u05b9ר", [(x0, 0, x1, 12) for x0, x1 in extents])
     assert text == "או\u05b9ר"
     assert [box[:3:2] for box in boxes] == [(40, 50), (37, 40), (37, 40), (31, 37)]

@@ -21,8 +21,8 @@ def _block(
     column: tuple[float, float], top: float, bottom: float, *, head: tuple[float, float] | None = None
 ) -> LayoutBlock:
     x0, x1 = column
-    left, right = head or column
-    return LayoutBlock(BBox(x0, top, x1, bottom), BBox(left, top, right, top + 10))
+    left_x, right = head or column
+    return LayoutBlock(BBox(x0, top, x1, bottom), BBox(left_x, top, right, top + 10))
 
 
 PAGE = {
@@ -37,13 +37,13 @@ PAGE = {
 }
 
 
-def _read(written: str) -> str:
-    names = written.split()
+def _read(stream_order: str) -> str:
+    names = stream_order.split()
     return " ".join(names[number] for number in reordered([PAGE[name] for name in names]))
 
 
 @pytest.mark.parametrize(
-    "written",
+    "stream_order",
     [
         "title l1 l2 l3 r1 r2 r3 foot",
         "r1 r2 r3 l1 l2 l3",  # neither is running text: tables, lists, labels
@@ -52,12 +52,12 @@ def _read(written: str) -> str:
         "",
     ],
 )
-def test_an_order_that_the_page_does_not_contradict_is_kept(written: str) -> None:
-    assert _read(written) == written
+def test_an_order_that_the_page_does_not_contradict_is_kept(stream_order: str) -> None:
+    assert _read(stream_order) == stream_order
 
 
 @pytest.mark.parametrize(
-    ("written", "read"),
+    ("stream_order", "read"),
     [
         ("l2 l3 r1 r2 r3 l1", "l1 l2 l3 r1 r2 r3"),
         ("l1 l2 l3 r1 r3 foot r2", "l1 l2 l3 r1 r2 r3 foot"),
@@ -67,8 +67,8 @@ def test_an_order_that_the_page_does_not_contradict_is_kept(written: str) -> Non
         ("l3 r3 l2 r2 l1 r1", "l1 l2 l3 r1 r2 r3"),
     ],
 )
-def test_what_is_written_too_late_or_too_early_goes_to_its_position(written: str, read: str) -> None:
-    assert _read(written) == read
+def test_what_is_written_too_late_or_too_early_goes_to_its_position(stream_order: str, read: str) -> None:
+    assert _read(stream_order) == read
 
 
 def test_blocks_above_a_note_too_go_with_the_chart_that_it_belongs_to() -> None:
@@ -117,8 +117,8 @@ def _mirrored(box: BBox) -> BBox:
     return BBox(595 - box.x1, box.y0, 595 - box.x0, box.y1)
 
 
-def _in_columns(written: str, *, right_to_left: bool = False) -> str:
-    names = written.split()
+def _in_columns(stream_order: str, *, right_to_left: bool = False) -> str:
+    names = stream_order.split()
     blocks = [COLUMNS[name] for name in names]
     if right_to_left:
         blocks = [LayoutBlock(_mirrored(block.box), _mirrored(block.head), block.prose) for block in blocks]
@@ -127,7 +127,7 @@ def _in_columns(written: str, *, right_to_left: bool = False) -> str:
 
 @pytest.mark.parametrize("right_to_left", [False, True])
 @pytest.mark.parametrize(
-    ("written", "read"),
+    ("stream_order", "read"),
     [
         ("r1 l1", "l1 r1"),
         ("title r0 r1 r2 l1 l2 lh l3 foot", "title l1 l2 lh l3 r0 r1 r2 foot"),
@@ -135,13 +135,13 @@ def _in_columns(written: str, *, right_to_left: bool = False) -> str:
         ("title l1 r0 r1 r2 l2 lh l3 foot", "title l1 l2 lh l3 r0 r1 r2 foot"),  # a column in the midst of the other
     ],
 )
-def test_a_column_of_text_is_read_before_the_one_behind_it(written: str, read: str, right_to_left: bool) -> None:
-    assert _in_columns(written, right_to_left=right_to_left) == read
+def test_a_column_of_text_is_read_before_the_one_behind_it(stream_order: str, read: str, right_to_left: bool) -> None:
+    assert _in_columns(stream_order, right_to_left=right_to_left) == read
 
 
 @pytest.mark.parametrize("right_to_left", [False, True])
 @pytest.mark.parametrize(
-    "written",
+    "stream_order",
     [
         "title l1 l2 lh l3 r0 r1 r2 foot",
         "note l1 l2",  # another size of type: a side-bar, read where it is written
@@ -149,8 +149,8 @@ def test_a_column_of_text_is_read_before_the_one_behind_it(written: str, read: s
         "l1 r1 low",  # not beside each other: row by row
     ],
 )
-def test_what_may_be_read_where_it_is_written_stays_there(written: str, right_to_left: bool) -> None:
-    assert _in_columns(written, right_to_left=right_to_left) == written
+def test_what_may_be_read_where_it_is_written_stays_there(stream_order: str, right_to_left: bool) -> None:
+    assert _in_columns(stream_order, right_to_left=right_to_left) == stream_order
 
 
 @pytest.mark.parametrize("right_to_left", [False, True])
@@ -181,8 +181,8 @@ def _first_words(paragraphs: Sequence[tuple[str, tuple[float, float]]], words: s
     """Return the first word of each block of a page that a producer wrote in this order."""
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
-    for first, (left, right) in paragraphs:
-        page.insert_htmlbox((left, 100, right, 400), f"<p dir={direction}>{first} {words * 6}</p>")
+    for first, (left_x, right) in paragraphs:
+        page.insert_htmlbox((left_x, 100, right, 400), f"<p dir={direction}>{first} {words * 6}</p>")
     parsed = parse(
         open_document(document.tobytes(no_new_id=True)), "d", ParseOptions(), keep_figure=lambda _name, _picture: None
     )

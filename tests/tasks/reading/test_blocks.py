@@ -143,16 +143,16 @@ def test_the_model_tells_the_same_of_the_same_page() -> None:
     document, page = _page()
     page.insert_textbox((72, 72, 300, 400), "The pump is stopped before the valve is opened. " * 8, fontsize=10)
     data = document.tobytes()
-    one, other = (open_document(data).read_page(1).regions() for _ in range(2))
-    assert one == other
-    assert one
+    first_regions, second_regions = (open_document(data).read_page(1).regions() for _ in range(2))
+    assert first_regions == second_regions
+    assert first_regions
 
 
 def test_numbered_items_in_columns_are_read_in_the_order_of_their_numbers() -> None:
-    places = [(1, 72, 100), (3, 220, 100), (2, 72, 112), (4, 220, 112)]
+    positions = [(1, 72, 100), (3, 220, 100), (2, 72, 112), (4, 220, 112)]
     lines = [
         PageLine(Line(1, 0, BBox(x, y, x + 60, y + SIZE), f"{number}. Port", SIZE, bold=False), True)
-        for number, x, y in places
+        for number, x, y in positions
     ]
     assert _texts(lines, LayoutLabel.ITEM) == [["1. Port"], ["2. Port"], ["3. Port"], ["4. Port"]]
 
@@ -165,14 +165,14 @@ def test_a_heading_that_the_outline_leaves_out_is_one_below_its_section() -> Non
         page.insert_text((72, top + 20), title, fontsize=size)
         page.insert_textbox((72, top + 30, 520, top + 130), f"{FULL}. " * 5, fontsize=10)
         top += 150
-    found = structured(document, [OutlineEntry(1, "Maintenance", 1, 72)])
-    headings = of(found, BlockKind.HEADING)
+    structure = structured(document, [OutlineEntry(1, "Maintenance", 1, 72)])
+    headings = of(structure, BlockKind.HEADING)
     assert [(block.text, block.level) for block in headings] == [
         ("Maintenance", 1),
         ("Cleaning the filter", 2),
         ("Changing the oil", 2),
     ]
-    assert found.blocks[-1].section_path == ("Maintenance", "Changing the oil")
+    assert structure.blocks[-1].section_path == ("Maintenance", "Changing the oil")
 
 
 def test_bullets_at_the_head_of_pages_are_items() -> None:
@@ -189,8 +189,8 @@ def test_items_have_their_depth_and_the_text_after_the_list_has_none() -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
     rows = [(72, "1. Stop the pump."), (90, "a. Press the switch."), (90, "b. Wait."), (72, "2. Open the valve.")]
-    for row, (left, text) in enumerate([*rows, (72, "The pump is empty after a minute.")]):
-        page.insert_text((left, 200 + 24 * row), text, fontsize=10)
+    for row, (left_x, text) in enumerate([*rows, (72, "The pump is empty after a minute.")]):
+        page.insert_text((left_x, 200 + 24 * row), text, fontsize=10)
     blocks = of(structured(document), BlockKind.TEXT)
     assert [(block.text, block.level) for block in blocks] == [
         *zip([text for _, text in rows], [1, 2, 2, 1], strict=True),

@@ -21,17 +21,17 @@ def _page() -> tuple[pymupdf.Document, pymupdf.Page]:
     return document, page
 
 
-def _write(page: pymupdf.Page, rows: Sequence[str], top: float = 200, left: float = 90) -> None:
+def _write(page: pymupdf.Page, rows: Sequence[str], top: float = 200, left_x: float = 90) -> None:
     """Write each piece of a row between two blanks or more where it is typed, as TeX does."""
     for number, row in enumerate(rows):
-        place = 0
+        column = 0
         for piece in row.split("  "):
             if piece.strip():
                 indent = len(piece) - len(piece.lstrip())
                 page.insert_text(
-                    (left + LETTER * (place + indent), top + STEP * number), piece.strip(), fontname="cour", fontsize=10
+                    (left_x + LETTER * (column + indent), top + STEP * number), piece.strip(), fontname="cour", fontsize=10
                 )
-            place += len(piece) + 2
+            column += len(piece) + 2
 
 
 def _code(document: StructuredDocument) -> list[str]:
@@ -42,9 +42,9 @@ def test_code_keeps_its_lines_indents_and_blank_lines_between_paragraphs() -> No
     rows = ["def stop(pump):", "    pump.halt()    # at once", "", "    return not pump.runs-", "able()"]
     document, page = _page()
     _write(page, rows)
-    found = structured(document)
-    assert kinds(found) == [BlockKind.TEXT, BlockKind.CODE, BlockKind.TEXT]
-    assert _code(found) == ["\n".join(rows)]
+    structure = structured(document)
+    assert kinds(structure) == [BlockKind.TEXT, BlockKind.CODE, BlockKind.TEXT]
+    assert _code(structure) == ["\n".join(rows)]
 
 
 def test_a_listing_keeps_its_numbers_also_of_empty_lines() -> None:
@@ -59,7 +59,7 @@ def test_a_listing_keeps_its_numbers_also_of_empty_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "row", "left", "is_code"),
+    ("before", "row", "left_x", "is_code"),
     [
         ("Then write", "make install", 90, True),
         ("Then write:", "make", 90, True),
@@ -71,11 +71,11 @@ def test_a_listing_keeps_its_numbers_also_of_empty_lines() -> None:
         ("Choose", "4. fast mode", 90, False),
     ],
 )
-def test_a_single_row_is_code_if_it_is_a_command(before: str, row: str, left: float, *, is_code: bool) -> None:
+def test_a_single_row_is_code_if_it_is_a_command(before: str, row: str, left_x: float, *, is_code: bool) -> None:
     document, page = _page()
     page.insert_text((72, 188), before, fontsize=10)
     page.insert_font(fontname="mono", fontbuffer=pymupdf.Font("cour").buffer)
-    page.insert_text((left, 200), row, fontname="mono", fontsize=10)
+    page.insert_text((left_x, 200), row, fontname="mono", fontsize=10)
     assert [" ".join(text.split()) for text in _code(structured(document))] == ([row] if is_code else [])
 
 
@@ -99,9 +99,9 @@ def test_monospace_words_of_a_sentence_are_prose(times: int) -> None:
         (72, 180, 480, 400),
         f'<p style="font: 10pt sans-serif">{words} <code>halt {options}</code> and then it is started again by the other.</p>',
     )
-    found = structured(document)
-    assert _code(found) == []
-    assert "once and then it is started again" in " ".join(" ".join(block.text for block in found.blocks).split())
+    structure = structured(document)
+    assert _code(structure) == []
+    assert "once and then it is started again" in " ".join(" ".join(block.text for block in structure.blocks).split())
 
 
 def test_the_font_says_nothing_where_all_is_typewritten() -> None:

@@ -23,9 +23,9 @@ BOX = BBox(10, 10, 100, 50)
 FIGURE = "ab" * 32
 
 
-def _block(order: int, text: str, kind: BlockKind = BlockKind.TEXT, path: str = "", **more: object) -> Block:
+def _block(order: int, text: str, kind: BlockKind = BlockKind.TEXT, path: str = "", **fields: object) -> Block:
     section = tuple(path.split("/")) if path else ()
-    return Block(order=order, page=1, kind=kind, bbox=BOX, text=text, section_path=section, **more)  # type: ignore[arg-type]
+    return Block(order=order, page=1, kind=kind, bbox=BOX, text=text, section_path=section, **fields)  # type: ignore[arg-type]
 
 
 def _figure(order: int, block: int, caption: str, role: Role = Role.CONTENT) -> PlacedFigure:

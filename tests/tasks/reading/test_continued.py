@@ -57,10 +57,10 @@ def _two_pages(
     ],
 )
 def test_a_table_over_two_pages_is_one(header: bool, above: str, again: str, foot: str) -> None:
-    found = _two_pages(
+    structure = _two_pages(
         [HEADER, *PARTS[:4]], [*([HEADER] if header else []), *PARTS[4:]], above=above, again=again, foot=foot
     )
-    (table,) = of(found, BlockKind.TABLE)
+    (table,) = of(structure, BlockKind.TABLE)
     assert table.rows == tuple(map(tuple, [HEADER, *PARTS]))
     assert [(part.page, part.rows) for part in table.parts] == [(1, 5), (2, 4)]
     assert table.page == 1
@@ -68,10 +68,10 @@ def test_a_table_over_two_pages_is_one(header: bool, above: str, again: str, foo
     lines = table.text.splitlines()
     assert lines[: 1 if above else 0] == ([above] if above else [])
     assert len(lines) == len(PARTS) + 2 + bool(above)
-    text = [block.text.split()[0] for block in of(found, BlockKind.TEXT)]
+    text = [block.text.split()[0] for block in of(structure, BlockKind.TEXT)]
     assert text == ["First", *(["1)"] if foot.startswith("1)") else []), "Second"]
-    said = " ".join(block.text for block in found.blocks)
-    assert all(words in said for words in (again, foot)), "what says that a table goes on is kept as margin"
+    all_text = " ".join(block.text for block in structure.blocks)
+    assert all(words in all_text for words in (again, foot)), "what says that a table goes on is kept as margin"
 
 
 def test_a_table_over_three_pages_is_one() -> None:
@@ -89,17 +89,17 @@ def test_two_tables_on_two_pages_stay_two(why: str) -> None:
     first, second = [HEADER, *PARTS[:4]], PARTS[4:]
     match why:
         case "another caption":
-            found = _two_pages(first, [HEADER, *second], again="Table 2: More torques")
+            structure = _two_pages(first, [HEADER, *second], again="Table 2: More torques")
         case "text between":
-            found = _two_pages(first, [HEADER, *second], foot="The valve is opened last of all.")
+            structure = _two_pages(first, [HEADER, *second], foot="The valve is opened last of all.")
         case _:
             document = pymupdf.open()
             draw_table(document.new_page(width=595, height=842), first, 620)
             page = document.new_page(width=595, height=842)
             draw_table(page, second, 80)
             page.draw_line((372, 80), (372, 80 + 24 * len(second)))
-            found = structured(document)
-    assert [(table.page, len(table.parts)) for table in of(found, BlockKind.TABLE)] == [(1, 1), (2, 1)]
+            structure = structured(document)
+    assert [(table.page, len(table.parts)) for table in of(structure, BlockKind.TABLE)] == [(1, 1), (2, 1)]
 
 
 def test_a_picture_on_the_second_page_of_a_table_is_tagged_in_its_cell() -> None:
@@ -109,9 +109,9 @@ def test_a_picture_on_the_second_page_of_a_table_is_tagged_in_its_cell() -> None
     page = document.new_page(width=595, height=842)
     draw_table(page, [HEADER, ["Danger", ""], *PARTS[4:]], 80)
     page.insert_image((300, 107, 330, 125), stream=picture(1, 60, 36))
-    found = structured(document)
-    (table,) = found.blocks
-    figure = one_figure(found)
+    structure = structured(document)
+    (table,) = structure.blocks
+    figure = one_figure(structure)
     assert table.rows[5] == ("Danger", placeholder(figure.placement.figure_id or ""))
     assert (figure.placement.page, figure.block) == (2, table.order)
 
@@ -122,7 +122,7 @@ def test_a_repeated_header_with_a_picture_keeps_it() -> None:
         page = document.new_page(width=595, height=842)
         draw_table(page, [["Part", ""], *PARTS[number * 4 : number * 4 + 4]], top)
         page.insert_image((300, top + 3, 330, top + 21), stream=picture(1, 60, 36))
-    found = structured(document)
-    (table,) = found.blocks
+    structure = structured(document)
+    (table,) = structure.blocks
     assert len(table.rows) == 10
-    assert len(placeholders(table.text)) == len(found.figures) == 2
+    assert len(placeholders(table.text)) == len(structure.figures) == 2

@@ -15,16 +15,16 @@ def _page() -> tuple[pymupdf.Document, pymupdf.Page]:
 
 
 def _write(
-    page: pymupdf.Page, pieces: list[tuple[str, float, float]], top: float, left: float = 72, size: float = 10
+    page: pymupdf.Page, pieces: list[tuple[str, float, float]], top: float, left_x: float = 72, size: float = 10
 ) -> None:
     """Write pieces behind each other: text, size and rise in ems of the line."""
-    for text, own, rise in pieces:
-        page.insert_text((left, top - rise * size), text, fontsize=own * size)
-        left += pymupdf.get_text_length(text, fontsize=own * size)
+    for text, scale, rise in pieces:
+        page.insert_text((left_x, top - rise * size), text, fontsize=scale * size)
+        left_x += pymupdf.get_text_length(text, fontsize=scale * size)
 
 
 @pytest.mark.parametrize(
-    ("base", "digits", "own", "rise", "wanted"),
+    ("base", "digits", "scale", "rise", "expected"),
     [
         ("The rates", "3", 0.65, 0.36, "The rates³ rise"),
         ("In the year 1835", "12", 0.65, 0.36, "In the year 1835¹² rise"),
@@ -34,16 +34,16 @@ def _write(
         ("Up to 10", "4", 1.0, 0.4, "Up to 104 rise"),
     ],
 )
-def test_raised_digits_are_superscripts(base: str, digits: str, own: float, rise: float, wanted: str) -> None:
+def test_raised_digits_are_superscripts(base: str, digits: str, scale: float, rise: float, expected: str) -> None:
     document, page = _page()
-    _write(page, [(base, 1, 0), (digits, own, rise), (" rise", 1, 0)], 300)
-    assert wanted in " ".join(block.text for block in structured(document).blocks)
+    _write(page, [(base, 1, 0), (digits, scale, rise), (" rise", 1, 0)], 300)
+    assert expected in " ".join(block.text for block in structured(document).blocks)
 
 
 def test_a_raised_digit_in_a_cell_leaves_the_words_of_the_table_in_their_cells() -> None:
     document, page = _page()
     draw_table(page, [("Part", "Mass"), ("Pump", "")], 400)
-    _write(page, [("1,234", 1, 0), ("3", 0.65, 0.36)], 440, left=280)
+    _write(page, [("1,234", 1, 0), ("3", 0.65, 0.36)], 440, left_x=280)
     (table,) = of(structured(document), BlockKind.TABLE)
     assert table.rows[1] == ("Pump", "1,234³")
 

@@ -49,9 +49,9 @@ def test_a_head_under_a_stamp_of_the_court_is_found() -> None:
         page.insert_text((100, 30), f"Case: 21-13199 Document: 42-1 Page: {number} of 4", fontsize=10)
         page.insert_text((72, 110), str(number), fontsize=10)
         page.insert_text((250, 110), "Opinion of the Court", fontsize=10)
-    found = _roles(structured(document))
-    assert found[("head", "Opinion of the Court")] == 4
-    assert found[("page_number", "#")] == 4
+    roles = _roles(structured(document))
+    assert roles[("head", "Opinion of the Court")] == 4
+    assert roles[("page_number", "#")] == 4
 
 
 def test_a_label_at_one_height_whose_value_changes_is_text() -> None:
@@ -59,9 +59,9 @@ def test_a_label_at_one_height_whose_value_changes_is_text() -> None:
     for page, weight in zip(pages, ("3 kg", "5 kg", "8 kg", "13 kg"), strict=True):
         page.insert_text((72, 130), "Weight:", fontsize=10)
         page.insert_text((200, 130), weight, fontsize=10)
-    found = structured(document)
-    assert _roles(found) == {}
-    assert _words(found).count("Weight:") == 4
+    structure = structured(document)
+    assert _roles(structure) == {}
+    assert _words(structure).count("Weight:") == 4
 
 
 def test_a_stamp_along_the_side_of_one_page_is_no_text() -> None:
@@ -94,32 +94,32 @@ def test_large_words_in_the_direction_of_the_text_are_no_watermark() -> None:
     assert "DRAFT ONLY" in _words(_watermarked(24, 0))
 
 
-def _numbered(numbers: Sequence[int], left: float, size: float) -> StructuredDocument:
+def _numbered(numbers: Sequence[int], left_x: float, size: float) -> StructuredDocument:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
     for row, number in enumerate(numbers):
         top = 120 + 14 * row
-        page.insert_text((left, top), str(number), fontsize=size)
+        page.insert_text((left_x, top), str(number), fontsize=size)
         page.insert_text((100, top), f"the pump number{row} is stopped before the valve is opened again", fontsize=10)
     return structured(document)
 
 
 @pytest.mark.parametrize(("numbers", "size"), [(range(12, 20), 7), (range(5, 50, 5), 7), (range(1, 26), 10)])
 def test_numbers_of_lines_beside_the_text_are_furniture(numbers: range, size: float) -> None:
-    found = _numbered(numbers, 60, size)
-    assert [block.furniture for block in of(found, BlockKind.MARGIN)] == [Furniture.LINE_NUMBER]
-    text = _words(found)
+    structure = _numbered(numbers, 60, size)
+    assert [block.furniture for block in of(structure, BlockKind.MARGIN)] == [Furniture.LINE_NUMBER]
+    text = _words(structure)
     assert text.split()[:3] == ["the", "pump", "number0"]
     assert not any(word.isdigit() for word in text.split())
 
 
 @pytest.mark.parametrize(
-    ("numbers", "left", "size"),
+    ("numbers", "left_x", "size"),
     [
         ([1, 2, 3, 4], 60, 7),  # too few
         ([3, 4, 7, 12, 16, 20], 60, 7),  # pages of contents
         (range(1, 9), 60, 10),  # chapters of contents
     ],
 )
-def test_other_columns_of_numbers_are_text(numbers: Sequence[int], left: float, size: float) -> None:
-    assert _roles(_numbered(numbers, left, size)) == {}
+def test_other_columns_of_numbers_are_text(numbers: Sequence[int], left_x: float, size: float) -> None:
+    assert _roles(_numbered(numbers, left_x, size)) == {}

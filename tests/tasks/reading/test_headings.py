@@ -16,13 +16,13 @@ def test_without_an_outline_headings_go_by_size() -> None:
     paragraph(page, "Beta", 320)
     page.insert_text((72, 500), "Storage", fontsize=20)
     paragraph(page, "Gamma", 520)
-    found = structured(document)
-    assert [(block.text, block.level) for block in of(found, BlockKind.HEADING)] == [
+    structure = structured(document)
+    assert [(block.text, block.level) for block in of(structure, BlockKind.HEADING)] == [
         ("Service", 1),
         ("Changing the filter", 2),
         ("Storage", 1),
     ]
-    assert [block.section_path for block in of(found, BlockKind.TEXT)] == [
+    assert [block.section_path for block in of(structure, BlockKind.TEXT)] == [
         ("Service",),
         ("Service", "Changing the filter"),
         ("Storage",),
@@ -61,8 +61,8 @@ def test_a_stamp_along_the_edge_of_the_page_is_no_heading(rotation: int) -> None
     for row in range(12):
         write(72, 130 + 14 * row, "The pump is stopped before the valve is opened slowly.", 10, turn)
     write(width - 30, 400, "preprint 2401.18059 of January 2024", 20, (turn + 90) % 360)
-    found = structured(document)
-    assert [block.text for block in of(found, BlockKind.HEADING)] == ["Service of the pump"]
+    structure = structured(document)
+    assert [block.text for block in of(structure, BlockKind.HEADING)] == ["Service of the pump"]
 
 
 def test_a_numbered_line_in_capitals_is_a_heading_though_it_is_no_larger_than_the_text() -> None:
@@ -71,8 +71,8 @@ def test_a_numbered_line_in_capitals_is_a_heading_though_it_is_no_larger_than_th
     page.insert_text((72, 110), "2", fontsize=11)
     page.insert_text((92, 110), "RELATED WORK", fontsize=8.5)
     paragraph(page, "First", 140)
-    found = structured(document)
-    assert [(block.text, block.level) for block in of(found, BlockKind.HEADING)] == [("2 RELATED WORK", 1)]
+    structure = structured(document)
+    assert [(block.text, block.level) for block in of(structure, BlockKind.HEADING)] == [("2 RELATED WORK", 1)]
 
 
 def test_a_sentence_that_begins_in_bold_is_no_heading() -> None:
@@ -95,12 +95,12 @@ def test_with_an_outline_headings_are_those_that_it_names() -> None:
     paragraph(page, "Beta", 320)
     page.insert_text((72, 500), "1.1 The filter", fontsize=12)
     paragraph(page, "Gamma", 520)
-    found = structured(document, [OutlineEntry(1, "1 Service", 1, 85), OutlineEntry(2, "1.1 The filter", 1, 485)])
-    assert [(block.text, block.level) for block in of(found, BlockKind.HEADING)] == [
+    structure = structured(document, [OutlineEntry(1, "1 Service", 1, 85), OutlineEntry(2, "1.1 The filter", 1, 485)])
+    assert [(block.text, block.level) for block in of(structure, BlockKind.HEADING)] == [
         ("1 Service", 1),
         ("1.1 The filter", 2),
     ]
-    paths = {block.text.split()[0]: block.section_path for block in of(found, BlockKind.TEXT)}
+    paths = {block.text.split()[0]: block.section_path for block in of(structure, BlockKind.TEXT)}
     assert paths["Alpha"] == paths["Beta"] == ("1 Service",)
     assert paths["Gamma"] == ("1 Service", "1.1 The filter")
 
@@ -111,9 +111,9 @@ def test_the_number_and_the_title_of_a_heading_on_lines_of_their_own_are_one_hea
     page.insert_text((72, 100), "Chapter 2", fontsize=18)
     page.insert_text((72, 124), "Changing the filter", fontsize=18)
     paragraph(page, "Alpha", 160)
-    found = structured(document, [OutlineEntry(1, "Chapter 2 Changing the filter", 1, 80)])
-    assert [block.text for block in of(found, BlockKind.HEADING)] == ["Chapter 2 Changing the filter"]
-    assert [block.section_path for block in of(found, BlockKind.TEXT)] == [("Chapter 2 Changing the filter",)]
+    structure = structured(document, [OutlineEntry(1, "Chapter 2 Changing the filter", 1, 80)])
+    assert [block.text for block in of(structure, BlockKind.HEADING)] == ["Chapter 2 Changing the filter"]
+    assert [block.section_path for block in of(structure, BlockKind.TEXT)] == [("Chapter 2 Changing the filter",)]
 
 
 def test_a_heading_whose_number_is_separate_keeps_it_though_the_outline_leaves_it_out() -> None:
@@ -122,8 +122,8 @@ def test_a_heading_whose_number_is_separate_keeps_it_though_the_outline_leaves_i
     page.insert_text((72, 100), "2.7.3", fontsize=18)
     page.insert_text((140, 100), "Plasma cutting", fontsize=18)
     paragraph(page, "Alpha", 160)
-    found = structured(document, [OutlineEntry(1, "Plasma cutting", 1, 80)])
-    assert [block.text for block in of(found, BlockKind.HEADING)] == ["2.7.3 Plasma cutting"]
+    structure = structured(document, [OutlineEntry(1, "Plasma cutting", 1, 80)])
+    assert [block.text for block in of(structure, BlockKind.HEADING)] == ["2.7.3 Plasma cutting"]
 
 
 def test_sections_follow_the_outlines_own_order_where_its_heights_are_wrong() -> None:
@@ -146,8 +146,8 @@ def test_a_section_begins_where_its_heading_is_and_not_where_its_page_begins() -
         paragraph(page, f"Before{number}", 72)
         page.insert_text((72, 400), f"Section of page {number}", fontsize=16)
         paragraph(page, f"After{number}", 430)
-    found = structured(document, [OutlineEntry(1, f"Section of page {number}", number, 385) for number in (1, 2)])
-    paths = {block.text.split()[0]: block.section_path for block in of(found, BlockKind.TEXT)}
+    structure = structured(document, [OutlineEntry(1, f"Section of page {number}", number, 385) for number in (1, 2)])
+    paths = {block.text.split()[0]: block.section_path for block in of(structure, BlockKind.TEXT)}
     first, second = ("Section of page 1",), ("Section of page 2",)
     assert paths == {"Before1": (), "After1": first, "Before2": first, "After2": second}
 
@@ -159,8 +159,8 @@ def test_a_section_whose_outline_entry_names_only_the_page_begins_at_its_heading
     paragraph(page, "Before", 90)
     page.insert_text((72, 400), "Storage", fontsize=16)
     paragraph(page, "After", 430)
-    found = structured(document, [OutlineEntry(1, "Service", 1, None), OutlineEntry(1, "Storage", 1, None)])
-    paths = {block.text.split()[0]: block.section_path for block in of(found, BlockKind.TEXT)}
+    structure = structured(document, [OutlineEntry(1, "Service", 1, None), OutlineEntry(1, "Storage", 1, None)])
+    paths = {block.text.split()[0]: block.section_path for block in of(structure, BlockKind.TEXT)}
     assert paths == {"Before": ("Service",), "After": ("Storage",)}
 
 
@@ -171,8 +171,8 @@ def test_a_section_that_begins_in_the_second_column_does_not_take_in_the_first()
     paragraph(page, "Left", 400, left=50, right=285)
     page.insert_text((310, 90), "Storage", fontsize=16)
     paragraph(page, "Right", 400, left=310, right=545)
-    found = structured(document, [OutlineEntry(1, "Service", 1, 75), OutlineEntry(1, "Storage", 1, 75)])
-    paths = {block.text.split()[0]: block.section_path for block in of(found, BlockKind.TEXT)}
+    structure = structured(document, [OutlineEntry(1, "Service", 1, 75), OutlineEntry(1, "Storage", 1, 75)])
+    paths = {block.text.split()[0]: block.section_path for block in of(structure, BlockKind.TEXT)}
     assert paths == {"Left": ("Service",), "Right": ("Storage",)}
 
 
@@ -181,6 +181,6 @@ def test_an_outline_entry_whose_heading_is_not_on_its_page_counts_from_where_it_
     page = document.new_page()
     paragraph(page, "Before", 90)
     paragraph(page, "After", 430)
-    found = structured(document, [OutlineEntry(1, "A drawn title", 1, 300)])
-    paths = {block.text.split()[0]: block.section_path for block in of(found, BlockKind.TEXT)}
+    structure = structured(document, [OutlineEntry(1, "A drawn title", 1, 300)])
+    paths = {block.text.split()[0]: block.section_path for block in of(structure, BlockKind.TEXT)}
     assert paths == {"Before": (), "After": ("A drawn title",)}

@@ -27,10 +27,10 @@ def test_an_icon_is_in_its_line_where_the_page_shows_it(order: str) -> None:
     if order == "as read":
         page.insert_image((158, 190, 178, 204), stream=picture(1, 40, 28))
     page.insert_text((184, 200), "to stop the pump and wait.", fontsize=11)
-    found = structured(document)
-    figure = one_figure(found)
+    structure = structured(document)
+    figure = one_figure(structure)
     assert figure.placement.role is Role.ICON
-    (block,) = found.blocks
+    (block,) = structure.blocks
     assert " ".join(block.text.split()) == (
         f"Press the button {placeholder(figure.placement.figure_id or '')} to stop the pump and wait."
     )

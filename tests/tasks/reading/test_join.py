@@ -51,7 +51,7 @@ def test_a_word_broken_at_the_end_of_a_line_is_whole_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("elsewhere", "kept"),
+    ("elsewhere", "joined_words"),
     [
         ("A real-time clock is built in.", "a real-time clock"),
         ("A Real-time clock is built in.", "a real-time clock"),
@@ -59,7 +59,9 @@ def test_a_word_broken_at_the_end_of_a_line_is_whole_again() -> None:
         ("The realtime of a real-time clock is realtime.", "a realtime clock"),
     ],
 )
-def test_a_hyphen_at_the_end_of_a_line_is_kept_where_the_document_has_the_word_with_it(elsewhere: str, kept: str) -> None:
+def test_a_hyphen_at_the_end_of_a_line_is_kept_where_the_document_has_the_word_with_it(
+    elsewhere: str, joined_words: str
+) -> None:
     document = pymupdf.open()
     page = document.new_page()
     page.insert_text(
@@ -67,7 +69,7 @@ def test_a_hyphen_at_the_end_of_a_line_is_kept_where_the_document_has_the_word_w
     )
     page.insert_text((72, 300), elsewhere, fontsize=11)
     first, _ = structured(document).blocks
-    assert kept in first.text
+    assert joined_words in first.text
 
 
 def test_a_word_of_several_hyphens_keeps_them() -> None:

@@ -16,9 +16,9 @@ def test_running_headers_and_page_numbers_are_margins() -> None:
         page.insert_text((72, 40), f"P-200 service manual, part {number}", fontsize=9)
         paragraph(page, f"Page{number}", 120)
         page.insert_text((290, 815), str(number), fontsize=9)
-    found = structured(document)
-    assert len(of(found, BlockKind.MARGIN)) == 8
-    assert [block.text.split()[0] for block in of(found, BlockKind.TEXT)] == ["Page1", "Page2", "Page3", "Page4"]
+    structure = structured(document)
+    assert len(of(structure, BlockKind.MARGIN)) == 8
+    assert [block.text.split()[0] for block in of(structure, BlockKind.TEXT)] == ["Page1", "Page2", "Page3", "Page4"]
 
 
 def test_a_line_at_the_head_of_one_page_is_no_margin() -> None:
@@ -79,8 +79,8 @@ def test_a_head_on_every_page_may_be_far_from_the_edge() -> None:
 
 
 def test_a_title_level_with_the_page_number_is_margin_where_it_is_repeated() -> None:
-    found = _with_heads([f"Pumps Inc.|{number}" for number in range(4, 9)], 110)
-    assert sorted(" ".join(found).split()) == sorted("4 5 6 7 8".split() + ["Pumps", "Inc."] * 5)
+    margins = _with_heads([f"Pumps Inc.|{number}" for number in range(4, 9)], 110)
+    assert sorted(" ".join(margins).split()) == sorted("4 5 6 7 8".split() + ["Pumps", "Inc."] * 5)
 
 
 @pytest.mark.parametrize(

@@ -56,10 +56,10 @@ def _book(*, pages: int, form: str = "{}") -> tuple[pymupdf.Document, list[Outli
 )
 def test_the_title_of_a_chapter_over_its_pages_is_a_margin(form: str, pages: int, outlined: bool) -> None:
     document, outline = _book(pages=pages, form=form)
-    found = structured(document, outline if outlined else ())
-    assert _texts(found, BlockKind.HEADING) == list(CHAPTERS), "on its first page it is the heading"
-    assert len(_texts(found, BlockKind.MARGIN)) == len(CHAPTERS) * (pages - 1)
-    assert all(text[0].isdigit() for text in _texts(found, BlockKind.TEXT))
+    structure = structured(document, outline if outlined else ())
+    assert _texts(structure, BlockKind.HEADING) == list(CHAPTERS), "on its first page it is the heading"
+    assert len(_texts(structure, BlockKind.MARGIN)) == len(CHAPTERS) * (pages - 1)
+    assert all(text[0].isdigit() for text in _texts(structure, BlockKind.TEXT))
 
 
 def test_chapters_on_the_left_and_sections_on_the_right_are_margins_at_the_foot_as_well() -> None:
@@ -73,11 +73,11 @@ def test_chapters_on_the_left_and_sections_on_the_right_are_margins_at_the_foot_
         feet = (f"Chapter {number}. {chapter}", f"{number}.1. Tools for {chapter}")
         for foot, title in zip(feet, ([chapter], ["Tools for", chapter]), strict=True):
             _page(document, title=title).insert_text((72, 800), foot, fontsize=10)
-    found = structured(document, outline)
-    margins = _texts(found, BlockKind.MARGIN)
+    structure = structured(document, outline)
+    margins = _texts(structure, BlockKind.MARGIN)
     assert margins[:2] == ["Chapter 1. Unpacking the pump", "1.1. Tools for Unpacking the pump"]
     assert len(margins) == 2 * len(CHAPTERS)
-    assert _texts(found, BlockKind.HEADING)[:2] == ["Unpacking the pump", "Tools for Unpacking the pump"]
+    assert _texts(structure, BlockKind.HEADING)[:2] == ["Unpacking the pump", "Tools for Unpacking the pump"]
 
 
 def test_running_heads_that_alternate_are_margins_though_nothing_else_says_their_words() -> None:
@@ -94,9 +94,9 @@ def test_a_running_head_near_what_all_pages_have_is_a_margin() -> None:
     for chapter in CHAPTERS:
         for _ in range(2):
             _page(document, head=chapter).insert_text((72, 66), "Service manual P-200", fontsize=9)
-    found = structured(document)
-    assert sum(text.count("Service manual") for text in _texts(found, BlockKind.MARGIN)) == 2 * len(CHAPTERS)
-    assert not any("Service manual" in block.text for block in found.blocks if block.kind is not BlockKind.MARGIN)
+    structure = structured(document)
+    assert sum(text.count("Service manual") for text in _texts(structure, BlockKind.MARGIN)) == 2 * len(CHAPTERS)
+    assert not any("Service manual" in block.text for block in structure.blocks if block.kind is not BlockKind.MARGIN)
 
 
 def test_a_name_written_at_both_ends_of_a_row_is_a_margin_though_it_is_on_one_page() -> None:
@@ -117,13 +117,13 @@ def test_running_heads_are_those_of_the_page_as_it_is_read(rotation: int) -> Non
         for head, size in (("", 20), (chapter, 10)):
             page = document.new_page(width=595, height=842)
             page.set_rotation(rotation)
-            place, matrix = pymupdf.Point(72, 50 if head else 150), page.derotation_matrix
-            page.insert_text(place * matrix, chapter, fontsize=size, rotate=rotation)
+            point, matrix = pymupdf.Point(72, 50 if head else 150), page.derotation_matrix
+            page.insert_text(point * matrix, chapter, fontsize=size, rotate=rotation)
             page.insert_text(
                 pymupdf.Point(72, 250) * matrix, f"The pump is stopped first: {head}.", fontsize=10, rotate=rotation
             )
-    found = structured(document, outline)
-    assert _texts(found, BlockKind.MARGIN) == list(CHAPTERS)
+    structure = structured(document, outline)
+    assert _texts(structure, BlockKind.MARGIN) == list(CHAPTERS)
 
 
 def test_a_heading_at_the_height_of_the_running_heads_stays_one() -> None:
@@ -131,10 +131,10 @@ def test_a_heading_at_the_height_of_the_running_heads_stays_one() -> None:
     _page(document, head="Addresses").insert_text((72, 650), "Addresses", fontsize=8)
     _page(document, head="Addresses")
     outline.append(OutlineEntry(1, "Addresses", len(document) - 1, 40))
-    found = structured(document, outline)
-    assert _texts(found, BlockKind.HEADING) == [*CHAPTERS, "Addresses"]
-    assert _texts(found, BlockKind.MARGIN).count("Addresses") == 1
-    assert [block.section_path for block in found.blocks][-1] == ("Addresses",)
+    structure = structured(document, outline)
+    assert _texts(structure, BlockKind.HEADING) == [*CHAPTERS, "Addresses"]
+    assert _texts(structure, BlockKind.MARGIN).count("Addresses") == 1
+    assert [block.section_path for block in structure.blocks][-1] == ("Addresses",)
 
 
 def test_headings_at_the_head_of_pages_stay_headings_though_the_outline_names_them() -> None:
@@ -142,9 +142,9 @@ def test_headings_at_the_head_of_pages_stay_headings_though_the_outline_names_th
     for chapter in CHAPTERS:
         _page(document, head=chapter)
     outline = [OutlineEntry(1, chapter, number, 40) for number, chapter in enumerate(CHAPTERS, 1)]
-    found = structured(document, outline)
-    assert _texts(found, BlockKind.HEADING) == list(CHAPTERS)
-    assert _texts(found, BlockKind.MARGIN) == []
+    structure = structured(document, outline)
+    assert _texts(structure, BlockKind.HEADING) == list(CHAPTERS)
+    assert _texts(structure, BlockKind.MARGIN) == []
 
 
 def test_text_that_begins_at_one_height_stays_though_some_of_it_is_repeated() -> None:
@@ -180,9 +180,9 @@ def test_a_line_on_two_pages_is_a_running_head_if_the_layout_model_says_so() -> 
 def test_an_entry_that_only_a_running_head_says_counts_from_where_it_points_to() -> None:
     document, outline = _book(pages=4)
     outline.insert(1, OutlineEntry(2, CHAPTERS[0], 3, 100))
-    found = structured(document, outline)
-    assert _texts(found, BlockKind.HEADING) == list(CHAPTERS)
-    paths = {block.page: block.section_path for block in found.blocks if block.kind is BlockKind.TEXT}
+    structure = structured(document, outline)
+    assert _texts(structure, BlockKind.HEADING) == list(CHAPTERS)
+    paths = {block.page: block.section_path for block in structure.blocks if block.kind is BlockKind.TEXT}
     assert (paths[2], paths[3]) == ((CHAPTERS[0],), (CHAPTERS[0], CHAPTERS[0]))
 
 
@@ -254,8 +254,10 @@ def test_a_chapters_number_over_its_title_is_one_heading_with_it() -> None:
     page.insert_text((72, 100), "Chapter 2", fontsize=18)
     page.insert_text((72, 160), "The filter", fontsize=22)
     page.insert_textbox((72, 200, 520, 400), _TEXT, fontsize=10)
-    found = structured(document, [OutlineEntry(1, "The filter", 1, 80)])
-    assert [(block.text, block.section_path) for block in found.blocks[:1]] == [("Chapter 2 The filter", ("The filter",))]
+    structure = structured(document, [OutlineEntry(1, "The filter", 1, 80)])
+    assert [(block.text, block.section_path) for block in structure.blocks[:1]] == [
+        ("Chapter 2 The filter", ("The filter",))
+    ]
 
 
 def test_a_number_on_a_line_of_its_own_is_none_of_the_lines_of_a_title() -> None:
@@ -266,5 +268,5 @@ def test_a_number_on_a_line_of_its_own_is_none_of_the_lines_of_a_title() -> None
     for number, line in enumerate(title):
         page.insert_text((110, 100 + 17 * number), line, fontsize=14)
     page.insert_textbox((72, 200, 520, 400), _TEXT, fontsize=10)
-    found = structured(document, [OutlineEntry(1, " ".join(("5.4", *title)), 1, 85)])
-    assert _texts(found, BlockKind.HEADING) == [" ".join(("5.4", *title))]
+    structure = structured(document, [OutlineEntry(1, " ".join(("5.4", *title)), 1, 85)])
+    assert _texts(structure, BlockKind.HEADING) == [" ".join(("5.4", *title))]

@@ -10,8 +10,8 @@ from tests.tasks.reading.pages import of, one_figure, paragraph, starts, structu
 
 def _columns(page: pymupdf.Page, top: float) -> None:
     for number, words in enumerate(("One", "Two", "Three", "Four")):
-        left = 50 if number < 2 else 310
-        paragraph(page, words, top + 150 * (number % 2), left=left, right=left + 235)
+        left_x = 50 if number < 2 else 310
+        paragraph(page, words, top + 150 * (number % 2), left=left_x, right=left_x + 235)
 
 
 def test_a_caption_written_last_is_read_where_the_page_shows_it_with_its_figure() -> None:
@@ -20,9 +20,9 @@ def test_a_caption_written_last_is_read_where_the_page_shows_it_with_its_figure(
     _columns(page, 330)
     page.insert_image((100, 90, 495, 290), stream=picture(1))
     page.insert_text((230, 306), "Figure 1: Both pumps from above", fontsize=9)
-    found = structured(document)
-    assert starts(found) == ["FIGURE", "Figure", "One", "Two", "Three", "Four"]
-    assert one_figure(found).caption == "Figure 1: Both pumps from above"
+    structure = structured(document)
+    assert starts(structure) == ["FIGURE", "Figure", "One", "Two", "Three", "Four"]
+    assert one_figure(structure).caption == "Figure 1: Both pumps from above"
 
 
 def test_headings_written_last_are_read_before_their_text() -> None:
@@ -32,9 +32,9 @@ def test_headings_written_last_are_read_before_their_text() -> None:
         paragraph(page, words, 120 + 180 * number)
     for number, title in enumerate(("Service", "Storage", "Transport")):
         page.insert_text((72, 112 + 180 * number), title, fontsize=18)
-    found = structured(document)
-    assert starts(found) == ["Service", "Alpha", "Storage", "Beta", "Transport", "Gamma"]
-    assert [block.section_path for block in of(found, BlockKind.TEXT)] == [("Service",), ("Storage",), ("Transport",)]
+    structure = structured(document)
+    assert starts(structure) == ["Service", "Alpha", "Storage", "Beta", "Transport", "Gamma"]
+    assert [block.section_path for block in of(structure, BlockKind.TEXT)] == [("Service",), ("Storage",), ("Transport",)]
 
 
 def test_a_title_that_is_written_last_is_read_before_both_columns_though_it_is_above_one_only() -> None:

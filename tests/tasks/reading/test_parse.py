@@ -47,7 +47,9 @@ def _corners(image: Pillow.Image) -> list[Colour]:
     return [
         min(
             (RED, GREEN, BLUE, YELLOW, WHITE),
-            key=lambda colour: sum(abs(one - other) for one, other in zip(colour, _pixel(image, x, y), strict=True)),
+            key=lambda colour: sum(
+                abs(reference - actual) for reference, actual in zip(colour, _pixel(image, x, y), strict=True)
+            ),
         )
         for y in (height // 4, 3 * height // 4)
         for x in (width // 4, 3 * width // 4)
@@ -68,12 +70,12 @@ def _document(draw: Callable[[pymupdf.Page], None], *, pages: int = 1, width: fl
 
 def _read(data: bytes, options: ParseOptions = OPTIONS) -> tuple[ParsedDocument, dict[str, Pillow.Image]]:
     """Parse, and return the figures that were kept by their id."""
-    kept: dict[str, Pillow.Image] = {}
+    images: dict[str, Pillow.Image] = {}
 
     def keep(name: str, png: bytes) -> None:
-        kept[name.removesuffix(".png")] = Pillow.open(io.BytesIO(png)).convert("RGB")
+        images[name.removesuffix(".png")] = Pillow.open(io.BytesIO(png)).convert("RGB")
 
-    return parse(open_document(data), "d", options, keep_figure=keep), kept
+    return parse(open_document(data), "d", options, keep_figure=keep), images
 
 
 def _only(parsed: ParsedDocument) -> Placement:
@@ -81,9 +83,9 @@ def _only(parsed: ParsedDocument) -> Placement:
     return placement
 
 
-def _seen(parsed: ParsedDocument, kept: dict[str, Pillow.Image]) -> Pillow.Image:
+def _seen(parsed: ParsedDocument, images: dict[str, Pillow.Image]) -> Pillow.Image:
     """Return the pixels of the only placement."""
-    return kept[_only(parsed).figure_id or ""]
+    return images[_only(parsed).figure_id or ""]
 
 
 def _refused(data: bytes, options: ParseOptions = OPTIONS) -> FailureCode:
@@ -92,22 +94,22 @@ def _refused(data: bytes, options: ParseOptions = OPTIONS) -> FailureCode:
     return refusal.value.code
 
 
-def _near(one: Sequence[float], other: Sequence[float], within: float = 1.0) -> bool:
-    return all(abs(a - b) < within for a, b in zip(one, other, strict=True))
+def _near(first_values: Sequence[float], second_values: Sequence[float], within: float = 1.0) -> bool:
+    return all(abs(a - b) < within for a, b in zip(first_values, second_values, strict=True))
 
 
 def _fill(page: pymupdf.Page, seed: int, top: float) -> None:
     page.insert_textbox((72, top, 520, top + 120), " ".join(sentence(seed + line) for line in range(5)), fontsize=11)
 
 
-def _plot(page: pymupdf.Page, left: float = 150, top: float = 200) -> None:
+def _plot(page: pymupdf.Page, left_x: float = 150, top: float = 200) -> None:
     """Draw two axes with their names, and a curve."""
-    page.draw_line((left, top), (left, top + 150))
-    page.draw_line((left, top + 150), (left + 220, top + 150))
-    points = [(left + step * 20, top + 140 - (step * step) % 90) for step in range(11)]
+    page.draw_line((left_x, top), (left_x, top + 150))
+    page.draw_line((left_x, top + 150), (left_x + 220, top + 150))
+    points = [(left_x + step * 20, top + 140 - (step * step) % 90) for step in range(11)]
     page.draw_polyline(points, color=(0, 0, 1))
-    page.insert_text((left + 80, top + 163), "Speed in rpm", fontsize=8)
-    page.insert_text((left + 20, top + 20), "Torque", fontsize=8)
+    page.insert_text((left_x + 80, top + 163), "Speed in rpm", fontsize=8)
+    page.insert_text((left_x + 20, top + 20), "Torque", fontsize=8)
 
 
 def _grid(
@@ -128,11 +130,11 @@ def _grid(
 
 
 def test_an_image_is_where_its_page_put_it_with_its_own_pixels() -> None:
-    parsed, kept = _read(_document(lambda page: page.insert_image(BOX, stream=_png(_quarters(80, 40)))))
+    parsed, images = _read(_document(lambda page: page.insert_image(BOX, stream=_png(_quarters(80, 40)))))
     placement = _only(parsed)
     assert (placement.page, placement.kind, placement.role) == (1, Kind.RASTER, Role.CONTENT)
     assert _near(placement.bbox, BOX)
-    assert _seen(parsed, kept).tobytes() == _quarters(80, 40).tobytes()
+    assert _seen(parsed, images).tobytes() == _quarters(80, 40).tobytes()
     assert placement.raw_sha1 is not None
 
 
@@ -140,36 +142,36 @@ def test_a_soft_mask_is_flattened_on_white() -> None:
     image = _quarters().convert("RGBA")
     image.paste((0, 0, 0, 0), (0, 0, 40, 20))
     image.paste((0, 0, 0, 128), (40, 0, 80, 20))
-    parsed, kept = _read(_document(lambda page: page.insert_image(BOX, stream=_png(image))))
-    seen = _seen(parsed, kept)
-    assert _pixel(seen, 5, 5) == WHITE
-    assert _near(_pixel(seen, 60, 5), (127, 127, 127), 3)
-    assert (_pixel(seen, 5, 35), _pixel(seen, 75, 35)) == (BLUE, YELLOW)
+    parsed, images = _read(_document(lambda page: page.insert_image(BOX, stream=_png(image))))
+    flattened = _seen(parsed, images)
+    assert _pixel(flattened, 5, 5) == WHITE
+    assert _near(_pixel(flattened, 60, 5), (127, 127, 127), 3)
+    assert (_pixel(flattened, 5, 35), _pixel(flattened, 75, 35)) == (BLUE, YELLOW)
 
 
 def test_strips_make_one_picture() -> None:
-    whole = _quarters(200, 100)
+    full_image = _quarters(200, 100)
 
     def draw(page: pymupdf.Page) -> None:
         for top in range(0, 100, 20):
-            strip = _png(whole.crop((0, top, 200, top + 20)))
+            strip = _png(full_image.crop((0, top, 200, top + 20)))
             page.insert_image((150, 200 + top, 350, 220 + top), stream=strip)
 
-    parsed, kept = _read(_document(draw))
+    parsed, images = _read(_document(draw))
     assert _only(parsed).kind is Kind.COMPOSITE
     assert _near(_only(parsed).bbox, BOX)
-    assert _corners(_seen(parsed, kept)) == [RED, GREEN, BLUE, YELLOW]
+    assert _corners(_seen(parsed, images)) == [RED, GREEN, BLUE, YELLOW]
 
 
 def test_tiles_make_one_picture() -> None:
-    whole = _quarters(200, 100)
+    full_image = _quarters(200, 100)
 
     def draw(page: pymupdf.Page) -> None:
-        for left in (0, 100):
+        for left_x in (0, 100):
             for top in (0, 50):
-                tile = whole.crop((left, top, left + 100, top + 50))
-                tile.putpixel((0, 0), (left, top, 9))
-                page.insert_image((150 + left, 200 + top, 250 + left, 250 + top), stream=_png(tile))
+                tile = full_image.crop((left_x, top, left_x + 100, top + 50))
+                tile.putpixel((0, 0), (left_x, top, 9))
+                page.insert_image((150 + left_x, 200 + top, 250 + left_x, 250 + top), stream=_png(tile))
 
     parsed, _ = _read(_document(draw))
     assert _only(parsed).kind is Kind.COMPOSITE
@@ -181,9 +183,9 @@ def test_two_pictures_apart_stay_two() -> None:
         page.insert_image((100, 100, 250, 200), stream=picture(1))
         page.insert_image((100, 240, 250, 340), stream=picture(2))
 
-    parsed, kept = _read(_document(draw))
+    parsed, images = _read(_document(draw))
     assert [placement.kind for placement in parsed.placements] == [Kind.RASTER, Kind.RASTER]
-    assert len(kept) == 2
+    assert len(images) == 2
 
 
 def _inline_image() -> bytes:
@@ -199,10 +201,10 @@ def _inline_image() -> bytes:
 
 
 def test_an_inline_image_is_found() -> None:
-    parsed, kept = _read(_inline_image())
+    parsed, images = _read(_inline_image())
     assert _only(parsed).role is Role.CONTENT
     assert _near(_only(parsed).bbox, BOX)
-    assert _seen(parsed, kept).tobytes() == bytes(RED) + bytes(GREEN) + bytes(BLUE) + bytes(YELLOW)
+    assert _seen(parsed, images).tobytes() == bytes(RED) + bytes(GREEN) + bytes(BLUE) + bytes(YELLOW)
 
 
 def test_an_image_that_is_in_the_resources_but_never_drawn_is_no_placement() -> None:
@@ -212,9 +214,9 @@ def test_an_image_that_is_in_the_resources_but_never_drawn_is_no_placement() -> 
     page.insert_text((72, 72), "The torque is 40 Nm.")
     text = next(xref for xref in page.get_contents() if b"Do" not in document.xref_stream(xref))
     page.set_contents(text)
-    parsed, kept = _read(document.tobytes())
+    parsed, images = _read(document.tobytes())
     assert [line.text for line in parsed.lines] == ["The torque is 40 Nm."]
-    assert (parsed.placements, parsed.figures, kept) == ((), (), {})
+    assert (parsed.placements, parsed.figures, images) == ((), (), {})
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
@@ -223,11 +225,11 @@ def test_an_image_that_reads_upright_on_a_rotated_page_keeps_its_pixels(rotation
     page = document.new_page(width=595, height=842)
     page.insert_image(BOX, stream=_png(_quarters(40, 40)), rotate=rotation, keep_proportion=False)
     page.set_rotation(rotation)
-    parsed, kept = _read(document.tobytes())
+    parsed, images = _read(document.tobytes())
     assert parsed.pages[0].rotation == rotation
     assert (parsed.pages[0].width_pt, parsed.pages[0].height_pt) == (595, 842)
     assert _near(_only(parsed).bbox, BOX)
-    assert _corners(_seen(parsed, kept)) == [RED, GREEN, BLUE, YELLOW]
+    assert _corners(_seen(parsed, images)) == [RED, GREEN, BLUE, YELLOW]
 
 
 @pytest.mark.parametrize("turn", [90, 180, 270])
@@ -236,10 +238,10 @@ def test_an_image_that_is_stored_rotated_comes_out_as_its_page_shows_it(turn: in
     page = document.new_page(width=595, height=842)
     page.insert_image(BOX, stream=_png(_quarters(80, 40)), rotate=turn, keep_proportion=False)
     drawn = page.get_pixmap(clip=BOX)
-    shown = Pillow.frombytes("RGB", (drawn.width, drawn.height), drawn.samples)
-    parsed, kept = _read(document.tobytes())
-    assert _corners(_seen(parsed, kept)) == _corners(shown)
-    assert _corners(shown) != [RED, GREEN, BLUE, YELLOW]
+    rendered = Pillow.frombytes("RGB", (drawn.width, drawn.height), drawn.samples)
+    parsed, images = _read(document.tobytes())
+    assert _corners(_seen(parsed, images)) == _corners(rendered)
+    assert _corners(rendered) != [RED, GREEN, BLUE, YELLOW]
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
@@ -249,14 +251,14 @@ def test_a_composite_on_a_rotated_page_comes_out_as_its_reader_sees_it(rotation:
     page.insert_image((150, 200, 350, 250), stream=_png(_quarters(200, 100).crop((0, 0, 200, 50))))
     page.insert_image((150, 250, 350, 300), stream=_png(_quarters(200, 100).crop((0, 50, 200, 100))))
     page.set_rotation(rotation)
-    where = pymupdf.Rect(BOX) * page.rotation_matrix
-    drawn = page.get_pixmap(clip=where)
-    shown = Pillow.frombytes("RGB", (drawn.width, drawn.height), drawn.samples)
-    parsed, kept = _read(document.tobytes())
+    clip = pymupdf.Rect(BOX) * page.rotation_matrix
+    drawn = page.get_pixmap(clip=clip)
+    rendered = Pillow.frombytes("RGB", (drawn.width, drawn.height), drawn.samples)
+    parsed, images = _read(document.tobytes())
     assert _near(_only(parsed).bbox, BOX)
-    seen = _seen(parsed, kept)
-    assert (seen.width > seen.height) == (rotation in (0, 180))
-    assert _corners(seen) == _corners(shown)
+    figure_image = _seen(parsed, images)
+    assert (figure_image.width > figure_image.height) == (rotation in (0, 180))
+    assert _corners(figure_image) == _corners(rendered)
 
 
 def test_positions_count_from_the_corner_of_the_crop_box_and_what_lies_outside_is_not_there() -> None:
@@ -266,19 +268,19 @@ def test_positions_count_from_the_corner_of_the_crop_box_and_what_lies_outside_i
     page.insert_image((10, 10, 60, 60), stream=picture(2))
     page.insert_text((200, 500), "The torque is 40 Nm.", fontsize=11)
     page.set_cropbox((100, 200, 500, 700))
-    parsed, kept = _read(document.tobytes())
+    parsed, images = _read(document.tobytes())
     assert (parsed.pages[0].width_pt, parsed.pages[0].height_pt) == (400, 500)
     assert _near(_only(parsed).bbox, (50, 100, 250, 200))
-    assert len(kept) == 1
+    assert len(images) == 1
     (line,) = parsed.lines
     assert abs(line.bbox.x0 - 100) < 1
     assert 285 < line.bbox.y0 < line.bbox.y1 < 305
 
 
 def test_an_image_half_off_the_page_is_the_part_that_is_seen() -> None:
-    parsed, kept = _read(_document(lambda page: page.insert_image((-100, 200, 100, 300), stream=_png(_quarters()))))
+    parsed, images = _read(_document(lambda page: page.insert_image((-100, 200, 100, 300), stream=_png(_quarters()))))
     assert _near(_only(parsed).bbox, (0, 200, 100, 300))
-    assert _corners(_seen(parsed, kept)) == [GREEN, GREEN, YELLOW, YELLOW]
+    assert _corners(_seen(parsed, images)) == [GREEN, GREEN, YELLOW, YELLOW]
 
 
 def test_an_image_in_a_clip_is_the_part_that_is_seen() -> None:
@@ -287,9 +289,9 @@ def test_an_image_in_a_clip_is_the_part_that_is_seen() -> None:
     page.insert_image((50, 200, 350, 350), stream=_png(_quarters()))
     (xref,) = page.get_contents()
     document.update_stream(xref, b"q 200 492 150 150 re W n " + document.xref_stream(xref) + b" Q")
-    parsed, kept = _read(document.tobytes())
+    parsed, images = _read(document.tobytes())
     assert _near(_only(parsed).bbox, (200, 200, 350, 350))
-    assert _corners(_seen(parsed, kept)) == [GREEN, GREEN, YELLOW, YELLOW]
+    assert _corners(_seen(parsed, images)) == [GREEN, GREEN, YELLOW, YELLOW]
 
 
 def test_an_image_of_which_next_to_nothing_is_on_the_page_is_not_there() -> None:
@@ -305,11 +307,11 @@ def test_an_image_of_a_false_size_is_not_decoded_and_the_rest_is_read() -> None:
     page.insert_text((72, 72), "The torque is 40 Nm.")
     document.xref_set_key(false, "Width", "60000")
     document.xref_set_key(false, "Height", "60000")
-    parsed, kept = _read(document.tobytes())
+    parsed, images = _read(document.tobytes())
     first, second = parsed.placements
     assert first.figure_id is None
     assert "60000 x 60000" in first.reason
-    assert (second.figure_id in kept, len(kept)) == (True, 1)
+    assert (second.figure_id in images, len(images)) == (True, 1)
     assert [(failure.page, failure.code) for failure in parsed.failures] == [(1, FailureCode.IMAGE_REJECTED)]
     assert [line.text for line in parsed.lines] == ["The torque is 40 Nm."]
 
@@ -317,9 +319,9 @@ def test_an_image_of_a_false_size_is_not_decoded_and_the_rest_is_read() -> None:
 def test_a_figure_of_too_many_pixels_is_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.figures.render.MAX_FIGURE_PIXELS", 20_000)
     data = _document(lambda page: page.insert_image(BOX, stream=_png(_quarters(400, 200))))
-    parsed, kept = _read(data, ParseOptions())
-    assert _seen(parsed, kept).size == (200, 100)
-    assert _corners(_seen(parsed, kept)) == [RED, GREEN, BLUE, YELLOW]
+    parsed, images = _read(data, ParseOptions())
+    assert _seen(parsed, images).size == (200, 100)
+    assert _corners(_seen(parsed, images)) == [RED, GREEN, BLUE, YELLOW]
     assert _near(_only(parsed).bbox, BOX)
 
 
@@ -352,10 +354,10 @@ def test_a_figures_name_depends_on_its_pixels_alone() -> None:
     packed = io.BytesIO()
     grey.save(packed, "TIFF", compression="tiff_lzw")
     elsewhere = figure(_document(lambda page: page.insert_image((60, 60, 460, 260), stream=packed.getvalue())))
-    other = figure(_document(lambda page: page.insert_image(BOX, stream=_png(grey.rotate(180)))))
+    rotated = figure(_document(lambda page: page.insert_image(BOX, stream=_png(grey.rotate(180)))))
     same_bytes = figure(_document(lambda page: page.insert_image((150, 200, 250, 400), stream=_png(tall))))
     assert plain == elsewhere
-    assert len({plain, other, same_bytes}) == 3
+    assert len({plain, rotated, same_bytes}) == 3
 
 
 def test_the_same_drawing_elsewhere_is_the_same_figure() -> None:
@@ -364,9 +366,9 @@ def test_the_same_drawing_elsewhere_is_the_same_figure() -> None:
         page = document.new_page()
         _plot(page, top=top)
         page.insert_text((160, top + 180), "Figure 1: Torque by speed", fontsize=10)
-    parsed, kept = _read(document.tobytes())
+    parsed, images = _read(document.tobytes())
     assert len(parsed.placements) == 2
-    assert len(kept) == 1
+    assert len(images) == 1
 
 
 def test_reading_twice_gives_the_same() -> None:
@@ -391,8 +393,8 @@ def test_a_picture_at_the_same_position_on_many_pages_is_decorative() -> None:
         page.insert_image(BOX, stream=picture(10 + number, 200, 100))
     parsed, _ = _read(document.tobytes())
     roles = {
-        place: {placement.role for placement in parsed.placements if _near(placement.bbox, place)}
-        for place in [(450, 30, 510, 70), BOX]
+        box: {placement.role for placement in parsed.placements if _near(placement.bbox, box)}
+        for box in [(450, 30, 510, 70), BOX]
     }
     assert roles == {(450, 30, 510, 70): {Role.DECORATIVE}, BOX: {Role.CONTENT}}
 
@@ -476,11 +478,11 @@ def test_an_image_of_the_whole_page_without_text_is_a_scan_rotated_as_read() -> 
     page.insert_image(page.rect, stream=_png(_quarters(400, 600)), keep_proportion=False)
     page.set_rotation(90)
     drawn = page.get_pixmap()
-    parsed, kept = _read(document.tobytes())
+    parsed, images = _read(document.tobytes())
     placement = _only(parsed)
     assert (placement.kind, placement.role) == (Kind.SCAN, Role.PAGE_SCAN)
-    assert _corners(_seen(parsed, kept)) == _corners(Pillow.frombytes("RGB", (drawn.width, drawn.height), drawn.samples))
-    assert _corners(_seen(parsed, kept)) == [BLUE, RED, YELLOW, GREEN]
+    assert _corners(_seen(parsed, images)) == _corners(Pillow.frombytes("RGB", (drawn.width, drawn.height), drawn.samples))
+    assert _corners(_seen(parsed, images)) == [BLUE, RED, YELLOW, GREEN]
 
 
 @pytest.mark.parametrize("hidden", [True, False])
@@ -490,14 +492,14 @@ def test_an_image_of_the_whole_page_behind_text_is_background_and_kept_as_its_re
         for line in range(6):
             page.insert_text((72, 100 + 20 * line), sentence(line), fontsize=11, render_mode=3 if hidden else 0)
 
-    parsed, kept = _read(_document(draw))
+    parsed, images = _read(_document(draw))
     placement = _only(parsed)
     assert placement.role == Role.BACKGROUND
     assert [line.text for line in parsed.lines] == [sentence(line) for line in range(6)]
     assert {line.inside for line in parsed.lines} == {None}
-    seen = _seen(parsed, kept)
-    assert seen.size == pytest.approx((595 * 150 / 72, 842 * 150 / 72), abs=2)
-    black = seen.convert("L").point(lambda value: 255 * (value < 40)).getbbox()
+    figure_image = _seen(parsed, images)
+    assert figure_image.size == pytest.approx((595 * 150 / 72, 842 * 150 / 72), abs=2)
+    black = figure_image.convert("L").point(lambda value: 255 * (value < 40)).getbbox()
     assert (black is None) == hidden, "words that are shown are on the picture"
 
 
@@ -550,7 +552,7 @@ def test_words_painted_through_a_mask_are_the_text_that_the_pdf_gives_for_them()
 
     assert [line.text for line in parsed.lines[-2:]] == ["Political parties ", "abroad"]
     assert parsed.lines[-1].block == parsed.lines[-2].block
-    assert {(place.role, place.reason) for place in parsed.placements} == {
+    assert {(placement.role, placement.reason) for placement in parsed.placements} == {
         (Role.DECORATIVE, "words set as a picture, which the page holds as text too")
     }
 
@@ -562,14 +564,14 @@ def test_a_drawing_with_a_caption_is_one_picture_with_the_names_of_its_axes() ->
         page.insert_text((160, 385), "Figure 1: Torque by speed", fontsize=10)
         _fill(page, 9, 420)
 
-    parsed, kept = _read(_document(draw))
+    parsed, images = _read(_document(draw))
     placement = _only(parsed)
     assert (placement.kind, placement.role, placement.raw_sha1) == (Kind.VECTOR, Role.CONTENT, None)
     inside = [line for line in parsed.lines if line.inside == placement.order]
     assert {line.text for line in inside} == {"Torque", "Speed in rpm"}
     assert all(line.bbox & placement.bbox == line.bbox for line in inside)
     assert placement.bbox.y1 < 376, "the caption isn't part of the picture"
-    assert _seen(parsed, kept).width == pytest.approx(placement.bbox.width * OPTIONS.render_dpi / 72, abs=2)
+    assert _seen(parsed, images).width == pytest.approx(placement.bbox.width * OPTIONS.render_dpi / 72, abs=2)
 
 
 def test_labels_drawn_over_an_image_are_part_of_the_picture() -> None:
@@ -579,11 +581,11 @@ def test_labels_drawn_over_an_image_are_part_of_the_picture() -> None:
         page.draw_line((225, 240), (260, 260), color=(1, 0, 0), width=2)
         page.insert_text((160, 316), "Figure 1: The inlet", fontsize=10)
 
-    parsed, kept = _read(_document(draw))
+    parsed, images = _read(_document(draw))
     placement = _only(parsed)
     assert (placement.kind, placement.role) == (Kind.COMPOSITE, Role.CONTENT)
     assert [line.text for line in parsed.lines if line.inside == placement.order] == ["Inlet"]
-    colours = {colour for _, colour in _seen(parsed, kept).getcolors(1 << 20) or []}
+    colours = {colour for _, colour in _seen(parsed, images).getcolors(1 << 20) or []}
     assert {(255, 0, 0), WHITE} <= colours, "the label and the arrow are in the pixels"
 
 
@@ -591,7 +593,7 @@ def test_a_logo_is_no_part_of_the_captioned_picture_under_it() -> None:
     def draw(page: pymupdf.Page) -> None:
         page.insert_image((473, 24, 533, 42), stream=picture(9), keep_proportion=False)
         page.draw_line((62, 48), (533, 48))
-        _plot(page, left=300, top=70)
+        _plot(page, left_x=300, top=70)
         page.insert_text((300, 250), "Figure 1: Torque over speed", fontsize=10)
 
     parsed, _ = _read(_document(draw))
@@ -609,8 +611,8 @@ def test_a_caption_of_two_lines_over_its_picture_does_not_part_itself_from_it() 
         page.insert_text((150, 185), spoken, fontsize=10)
         page.draw_line((150, 210), (150, 350))
         page.draw_line((150, 350), (370, 350))
-        for left in range(160, 360, 40):
-            page.draw_rect((left, 220 + left / 4, left + 25, 350), fill=(0.8, 0.9, 1))
+        for left_x in range(160, 360, 40):
+            page.draw_rect((left_x, 220 + left_x / 4, left_x + 25, 350), fill=(0.8, 0.9, 1))
 
     parsed, _ = _read(_document(draw))
     assert _only(parsed).reason == "has a caption"
@@ -771,10 +773,10 @@ def test_the_rows_of_a_table_on_a_rotated_page_are_those_that_its_reader_sees(ro
     _grid(page, rows)
     upright = {0: "1 0 0 1 0 0", 90: "0 1 -1 0 842 0", 180: "-1 0 0 -1 842 842", 270: "0 -1 1 0 0 842"}[rotation]
     content = page.read_contents()
-    (first, *others) = page.get_contents()
+    (first, *further_xrefs) = page.get_contents()
     document.update_stream(first, f"q {upright} cm\n".encode() + content + b"\nQ")
-    for other in others:
-        document.update_stream(other, b" ")
+    for xref in further_xrefs:
+        document.update_stream(xref, b" ")
     page.set_rotation(rotation)
     parsed, _ = _read(document.tobytes())
     (table,) = parsed.tables
@@ -785,21 +787,21 @@ def test_a_table_drawn_as_boxes_is_a_table() -> None:
     def draw(page: pymupdf.Page) -> None:
         for row in range(3):
             for column in range(2):
-                left, top = 72 + 150 * column, 100 + 30 * row
-                page.draw_rect((left, top, left + 150, top + 30))
-                page.insert_text((left + 5, top + 20), f"Cell {row}{column}", fontsize=9)
+                left_x, top = 72 + 150 * column, 100 + 30 * row
+                page.draw_rect((left_x, top, left_x + 150, top + 30))
+                page.insert_text((left_x + 5, top + 20), f"Cell {row}{column}", fontsize=9)
 
     parsed, _ = _read(_document(draw))
     assert [table.rows for table in parsed.tables] == [tuple((f"Cell {row}0", f"Cell {row}1") for row in range(3))]
 
 
-def _outlined(*, named: bool) -> bytes:
+def _outlined(*, named_targets: bool) -> bytes:
     """Make two pages whose outline points to 100 and 300 pt from the top."""
     document = pymupdf.open()
     for _ in range(2):
         document.new_page(width=595, height=842).insert_text((72, 72), "The torque is 40 Nm.")
     document.set_toc([[1, "Start", 1, 100], [2, "Stop", 2, 300]])
-    if named:
+    if named_targets:
         entries = [xref for xref in range(1, document.xref_length()) if "/Title" in document.xref_object(xref)]
         for number, xref in enumerate(entries):
             document.xref_set_key(xref, "A", f"<</S/GoTo/D(part.{number})>>")
@@ -810,14 +812,14 @@ def _outlined(*, named: bool) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "named",
+    "named_targets",
     [
         True,
         False,
     ],
 )
-def test_an_outline_entry_knows_its_height_on_the_page(named: bool) -> None:
-    parsed, _ = _read(_outlined(named=named))
+def test_an_outline_entry_knows_its_height_on_the_page(named_targets: bool) -> None:
+    parsed, _ = _read(_outlined(named_targets=named_targets))
     assert [(entry.level, entry.title, entry.page, entry.y) for entry in parsed.outline] == [
         (1, "Start", 1, 100.0),
         (2, "Stop", 2, 300.0),
@@ -841,10 +843,10 @@ def test_a_page_of_a_million_points_keeps_its_text_and_is_never_drawn() -> None:
     page = document.new_page(width=1_000_000, height=1_000_000)
     page.insert_text((72, 100), "The torque is 40 Nm.")
     page.insert_image((100, 200, 900_000, 900_000), stream=picture(2))
-    parsed, kept = _read(document.tobytes())
+    parsed, images = _read(document.tobytes())
     assert [line.text for line in parsed.lines if line.page == 2] == ["The torque is 40 Nm."]
     assert [placement.page for placement in parsed.placements] == [1]
-    assert len(kept) == 1
+    assert len(images) == 1
     assert [(failure.page, failure.code) for failure in parsed.failures] == [(2, FailureCode.PAGE_TOO_LARGE)]
 
 
@@ -892,9 +894,9 @@ def test_a_symbol_that_a_clip_shows_of_a_long_row_of_symbols_is_a_picture() -> N
     page.insert_text((72, 90), "Press the symbol of the device to turn it on.", fontsize=11)
     page.show_pdf_page(pymupdf.Rect(72, 100, 108, 136), row, 0, clip=pymupdf.Rect(122, 2, 158, 38))
     page.show_pdf_page(pymupdf.Rect(72, 200, 112, 206), row, 0, clip=pymupdf.Rect(0, 2, 40, 8))
-    found = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=lambda _name, _data: None)
-    (place,) = [place for place in found.placements if place.role in TAGGED]
-    assert place.bbox.iou(BBox(72, 100, 108, 136)) > 0.9
+    parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=lambda _name, _data: None)
+    (placement,) = [placement for placement in parsed.placements if placement.role in TAGGED]
+    assert placement.bbox.iou(BBox(72, 100, 108, 136)) > 0.9
 
 
 def test_a_layout_model_that_fails_is_told_of_each_page_and_counts_as_partly_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,13 +32,13 @@ def _passage(*texts: str, x0: float = LEFT, y0: float, width: float = RIGHT - LE
 
 def _order(pictures: list[BBox], passages: list[TextBlock], *, right_to_left: bool = False) -> list[str]:
     """Return passages (P0, P1) and pictures (a, b) as they are read; ``P0.2`` is what follows a cut before line 2."""
-    found = place_pictures(pictures, passages, right_to_left=right_to_left)
+    positions = place_pictures(pictures, passages, right_to_left=right_to_left)
     read = [((number, 0), 1, f"P{number}") for number in range(len(passages))]
-    for letter, place in zip("abcdefgh", found, strict=False):
-        assert place is not None
-        read.append((place.at, 0, letter))
-        if place.at[1]:
-            read.append((place.at, 1, f"P{place.at[0]}.{place.at[1]}"))
+    for letter, position in zip("abcdefgh", positions, strict=False):
+        assert position is not None
+        read.append((position.at, 0, letter))
+        if position.at[1]:
+            read.append((position.at, 1, f"P{position.at[0]}.{position.at[1]}"))
     return [name for _, _, name in sorted(read, key=lambda entry: entry[:2])]
 
 
@@ -53,10 +53,10 @@ def _beside(step: int, x0: float) -> BBox:
 
 @pytest.mark.parametrize("drawn", [(0, 1, 2), (2, 0, 1)])
 def test_a_picture_right_of_a_step_follows_the_whole_step(drawn: tuple[int, ...]) -> None:
-    found = place_pictures([_beside(step, 400) for step in drawn], STEPS)
-    assert [place and place.at for place in found] == [(step + 1, 0) for step in drawn]
-    assert found[0] is not None
-    assert {passage for passage, _ in found[0].step} == {drawn[0]}
+    positions = place_pictures([_beside(step, 400) for step in drawn], STEPS)
+    assert [position and position.at for position in positions] == [(step + 1, 0) for step in drawn]
+    assert positions[0] is not None
+    assert {passage for passage, _ in positions[0].step} == {drawn[0]}
 
 
 def test_a_picture_left_of_a_step_comes_before_it() -> None:
@@ -102,8 +102,8 @@ def test_a_chart_with_a_title_stays_under_it_though_a_paragraph_is_level() -> No
 
 def test_a_picture_between_two_paragraphs_of_its_column_is_read_between_them() -> None:
     column = [_passage(*["Words of the first column of the page"] * 4, y0=y0, width=200) for y0 in (100, 300)]
-    other = [_passage(*["Words of the second column of the page"] * 18, x0=300, y0=100, width=200)]
-    assert _order([BBox(80, 170, 250, 290)], [*column, *other]) == ["P0", "a", "P1", "P2"]
+    second_column = [_passage(*["Words of the second column of the page"] * 18, x0=300, y0=100, width=200)]
+    assert _order([BBox(80, 170, 250, 290)], [*column, *second_column]) == ["P0", "a", "P1", "P2"]
 
 
 def test_a_picture_amid_a_row_is_between_its_words() -> None:
@@ -116,17 +116,17 @@ def test_pictures_side_by_side_are_in_one_gap_though_their_neighbours_differ() -
         _passage("Two ways lead there, and both are right:", y0=80, width=460),
         _passage("The first one", y0=215, width=120),
     )
-    left, right = BBox(72, 104, 240, 206), BBox(260, 102, 450, 200)
-    found = place_pictures([left, right], [above, below])
-    assert {place.at for place in found if place} == {(1, 0)}
+    left_box, right = BBox(72, 104, 240, 206), BBox(260, 102, 450, 200)
+    positions = place_pictures([left_box, right], [above, below])
+    assert {position.at for position in positions if position} == {(1, 0)}
 
 
 def test_a_number_alone_is_no_text_to_be_read_with() -> None:
     number, text = _passage("3", y0=92, width=10), _passage("Clean the sensor with compressed air.", y0=210)
     assert _order([BBox(72, 110, 300, 200)], [number, text]) == ["P0", "a", "P1"]
-    found = place_pictures([BBox(72, 110, 300, 200)], [number, text])[0]
-    assert found is not None
-    assert {passage for passage, _ in found.step} == {1}
+    position = place_pictures([BBox(72, 110, 300, 200)], [number, text])[0]
+    assert position is not None
+    assert {passage for passage, _ in position.step} == {1}
 
 
 def test_a_short_line_over_an_indented_picture_heads_it() -> None:
@@ -178,10 +178,10 @@ def test_a_line_that_begins_with_a_quantity_continues_its_sentence() -> None:
 
 
 def test_of_two_pictures_in_a_row_each_is_read_with_the_text_under_it_though_the_texts_begin_at_two_heights() -> None:
-    left = _passage("1. Queen takes", "2. Rook takes", "3. Check", x0=72, y0=230, width=180)
+    left_passage = _passage("1. Queen takes", "2. Rook takes", "3. Check", x0=72, y0=230, width=180)
     right = _passage("1. Knight takes", "2. Pawn takes", "3. Castle", "4. Mate", x0=310, y0=216, width=180)
     pictures = [BBox(110, 100, 215, 205), BBox(350, 100, 455, 205)]
-    assert _order(pictures, [left, right]) == ["a", "P0", "b", "P1"]
+    assert _order(pictures, [left_passage, right]) == ["a", "P0", "b", "P1"]
 
 
 def test_a_short_heading_over_the_first_of_two_pictures_heads_both() -> None:
@@ -201,9 +201,9 @@ def test_a_picture_comes_before_the_words_on_it_though_text_under_it_is_near() -
 
 
 def _read_with(picture: BBox, passages: list[TextBlock]) -> set[int]:
-    [found] = place_pictures([picture], passages)
-    assert found is not None
-    return {passage for passage, _ in found.step}
+    [position] = place_pictures([picture], passages)
+    assert position is not None
+    return {passage for passage, _ in position.step}
 
 
 def test_the_symbol_of_a_note_is_read_with_the_note_and_not_with_its_title_alone() -> None:

@@ -10,7 +10,9 @@ from tests.tasks.reading.pages import paragraph, structured
 BODY = [str(number) for number in range(1, 5)]
 
 
-def _labels(feet: Sequence[str], *, at_head: bool = False, own: Sequence[dict[str, object]] = ()) -> tuple[str, ...]:
+def _labels(
+    feet: Sequence[str], *, at_head: bool = False, page_labels: Sequence[dict[str, object]] = ()
+) -> tuple[str, ...]:
     """Return the labels of a document, given the words at the foot or head of each page."""
     document = pymupdf.open()
     for number, foot in enumerate(feet, 1):
@@ -18,8 +20,8 @@ def _labels(feet: Sequence[str], *, at_head: bool = False, own: Sequence[dict[st
         paragraph(page, f"Page{number}", 120)
         if foot:
             page.insert_text((100, 40 if at_head else 815), foot, fontsize=9)
-    if own:
-        document.set_page_labels(list(own))
+    if page_labels:
+        document.set_page_labels(list(page_labels))
     return structured(document, layout="never").labels
 
 
@@ -57,5 +59,5 @@ def test_other_numbers_are_no_labels(feet: Sequence[str]) -> None:
 
 
 def test_the_labels_of_the_pdf_come_before_those_that_are_printed() -> None:
-    own = [{"startpage": 0, "prefix": "T-", "style": "D", "firstpagenum": 1}]
-    assert _labels(["", *BODY], own=own) == ("T-1", "T-2", "T-3", "T-4", "T-5")
+    page_labels = [{"startpage": 0, "prefix": "T-", "style": "D", "firstpagenum": 1}]
+    assert _labels(["", *BODY], page_labels=page_labels) == ("T-1", "T-2", "T-3", "T-4", "T-5")

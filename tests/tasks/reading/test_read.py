@@ -57,7 +57,7 @@ class _Page:
         lefts = [line.bbox.x0 + step * at for at in range(len(line.text))]
         if any(letter > "\u0590" for letter in line.text):
             lefts.reverse()
-        return Letters(line.text, [(left, line.bbox.y0, left + step, line.bbox.y1) for left in lefts], (1, 0))
+        return Letters(line.text, [(left_x, line.bbox.y0, left_x + step, line.bbox.y1) for left_x in lefts], (1, 0))
 
     def replacement_texts(self) -> list[ReplacementText]:
         return list(self.texts)
@@ -175,10 +175,10 @@ class _Unlettered(_Page):
 
 def test_an_image_on_two_pages_is_decoded_and_kept_once() -> None:
     image = Image(0, 0, BBox(150, 200, 350, 300), 30, 20, (200, 0, 0, 100))
-    kept: list[str] = []
+    kept_names: list[str] = []
     pages = {number: _Page(number, images=[image]) for number in (1, 2)}
-    parsed = parse(_Document(pages), "d", ParseOptions(), keep_figure=lambda name, _: kept.append(name))
-    assert len(kept) == 1
+    parsed = parse(_Document(pages), "d", ParseOptions(), keep_figure=lambda name, _: kept_names.append(name))
+    assert len(kept_names) == 1
     assert [placement.page for placement in parsed.placements] == [1, 2]
     assert len({placement.raw_sha1 for placement in parsed.placements}) == 1
 

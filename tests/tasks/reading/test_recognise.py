@@ -15,13 +15,13 @@ def test_what_was_read_off_a_scanned_page_is_its_text() -> None:
         RecognisedLine(BBox(100, 235, 690, 265), "is opened; write <image:12345678.png>.", 0.9),
         RecognisedLine(BBox(100, 600, 700, 630), "The filter is taken out last of all", 0.9),
     ]
-    found = structure(scanned(), {SCAN: lines})
-    assert kinds(found) == [BlockKind.TEXT, BlockKind.TEXT]
-    assert found.blocks[0].text.startswith("The pump is stopped before the valve is opened;")
-    assert found.blocks[1].text == "The filter is taken out last of all"
-    assert found.blocks[1].bbox == BBox(50, 300, 350, 315)
-    assert TagTemplate().numbers(found.blocks[0].text) == []
-    assert found.figures == (), "a scanned page gets no tag"
+    document = structure(scanned(), {SCAN: lines})
+    assert kinds(document) == [BlockKind.TEXT, BlockKind.TEXT]
+    assert document.blocks[0].text.startswith("The pump is stopped before the valve is opened;")
+    assert document.blocks[1].text == "The filter is taken out last of all"
+    assert document.blocks[1].bbox == BBox(50, 300, 350, 315)
+    assert TagTemplate().numbers(document.blocks[0].text) == []
+    assert document.figures == (), "a scanned page gets no tag"
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ def test_ocr_words_of_a_rotated_scan_are_placed_on_the_unrotated_page(rotation: 
 
 
 def test_words_read_off_a_figure_are_its_inner_text_and_not_the_pages() -> None:
-    found = structure(scanned(role=Role.CONTENT), {SCAN: [RecognisedLine(BBox(0, 0, 100, 30), "Inlet", 0.9)]})
-    assert one_figure(found).inner_text == "Inlet"
-    assert [block.text for block in found.blocks] == [placeholder(SCAN)]
+    document = structure(scanned(role=Role.CONTENT), {SCAN: [RecognisedLine(BBox(0, 0, 100, 30), "Inlet", 0.9)]})
+    assert one_figure(document).inner_text == "Inlet"
+    assert [block.text for block in document.blocks] == [placeholder(SCAN)]
 
 
 @pytest.mark.parametrize("turn", [90, 180, 270])
@@ -55,8 +55,8 @@ def test_a_scan_on_its_side_or_upside_down_is_read_in_the_order_of_its_lines(tur
         270: [BBox(box.y0, height - box.x1, box.y1, height - box.x0) for box in level],
     }[turn]
     lines = [RecognisedLine(box, text, 0.9, turn) for box, text in zip(boxes, words, strict=True)]
-    found = structure(scanned(), {SCAN: lines})
-    (block,) = found.blocks
+    document = structure(scanned(), {SCAN: lines})
+    (block,) = document.blocks
     assert block.text == " ".join(words)
     assert (block.bbox.width < block.bbox.height) == sideways
-    assert found.pages[0].rotation == 0, "the page is shown as its PDF has it"
+    assert document.pages[0].rotation == 0, "the page is shown as its PDF has it"

@@ -70,36 +70,36 @@ def _rows(document: StructuredDocument) -> list[list[str]]:
 
 @pytest.mark.parametrize("kind", [None, RegionKind.TABLE, RegionKind.FIGURE])
 def test_a_ruled_table_of_a_scan_has_cells_whatever_the_layout_model_calls_it(kind: RegionKind | None) -> None:
-    found = _read(_words(), [] if kind is None else [_segment(BOX.grown(20), kind)], _grid())
-    assert _rows(found) == ROWS
-    assert found.figures == (), "a table isn't a picture"
+    document = _read(_words(), [] if kind is None else [_segment(BOX.grown(20), kind)], _grid())
+    assert _rows(document) == ROWS
+    assert document.figures == (), "a table isn't a picture"
 
 
 def test_a_table_of_a_layout_model_without_rules_has_cells_however_far_its_rows_are_apart() -> None:
     box = BBox(LEFT, TOP, LEFT + 3 * WIDTH, TOP + 4 * 120)
-    found = _read(_words(height=120), [_segment(box, RegionKind.TABLE)])
-    assert _rows(found) == ROWS
-    assert found.figures == ()
+    document = _read(_words(height=120), [_segment(box, RegionKind.TABLE)])
+    assert _rows(document) == ROWS
+    assert document.figures == ()
 
 
 def test_a_table_of_a_layout_model_without_columns_stays_a_picture() -> None:
     lines = [RecognisedLine(BBox(120, 210 + 35 * row, 640, 238 + 35 * row), "The pump is stopped", 0.9) for row in range(4)]
-    found = _read(lines, [_segment(BOX, RegionKind.TABLE)])
-    assert kinds(found) == [BlockKind.FIGURE]
+    document = _read(lines, [_segment(BOX, RegionKind.TABLE)])
+    assert kinds(document) == [BlockKind.FIGURE]
 
 
 def test_the_grid_of_a_chart_is_no_table() -> None:
     labels = [["40", "", ""], ["30", "", "Load"], ["20", "", ""], ["10", "a", ""]]
-    found = _read(_words(labels), [_segment(BOX.grown(20), RegionKind.FIGURE)], _grid())
-    assert kinds(found) == [BlockKind.FIGURE]
+    document = _read(_words(labels), [_segment(BOX.grown(20), RegionKind.FIGURE)], _grid())
+    assert kinds(document) == [BlockKind.FIGURE]
 
 
 def test_a_figure_that_holds_more_than_a_table_stays() -> None:
     box = BBox(80, 180, 760, 700)
     words = [*_words(), RecognisedLine(BBox(200, 600, 300, 630), "Load", 0.9)]
-    found = _read(words, [_segment(box, RegionKind.FIGURE)], _grid())
-    assert _rows(found) == ROWS
-    (figure,) = found.figures
+    document = _read(words, [_segment(box, RegionKind.FIGURE)], _grid())
+    assert _rows(document) == ROWS
+    (figure,) = document.figures
     assert figure.inner_text == "Load"
 
 
@@ -141,9 +141,9 @@ def test_a_table_of_a_skewed_scan_has_its_rows_and_is_where_the_scan_shows_it(de
     words = [RecognisedLine(shown(line.bbox), line.text, 0.9, turn, degrees) for line in _words()]
     expected = BBox(*(side / 2 for side in shown(BOX)))
     ruled = _read(words, rules=[shown(rule) for rule in _grid()])
-    for found in (ruled, _read(words, [_segment(shown(BOX), RegionKind.TABLE)])):
-        assert _rows(found) == ROWS
-        (table,) = of(found, BlockKind.TABLE)
+    for document in (ruled, _read(words, [_segment(shown(BOX), RegionKind.TABLE)])):
+        assert _rows(document) == ROWS
+        (table,) = of(document, BlockKind.TABLE)
         assert table.parts[0].bbox == table.bbox
         assert expected.grown(2).contains(table.bbox)
     assert of(ruled, BlockKind.TABLE)[0].bbox == pytest.approx(expected, abs=2)
@@ -156,12 +156,12 @@ def test_a_figure_of_a_skewed_scan_stays_between_its_lines_and_where_the_scan_sh
     texts = {100: "Close the valve before the pump is stopped, then wait.", 900: "Open it again when the pump has started."}
     words = [RecognisedLine(shown(BBox(40, top, 760, top + 28)), text, 0.9, 0, 5.0) for top, text in texts.items()]
     figure = shown(BBox(60, 300, 740, 700))
-    found = _read(words, [_segment(figure, RegionKind.FIGURE)])
-    assert kinds(found) == [BlockKind.TEXT, BlockKind.FIGURE, BlockKind.TEXT]
+    document = _read(words, [_segment(figure, RegionKind.FIGURE)])
+    assert kinds(document) == [BlockKind.TEXT, BlockKind.FIGURE, BlockKind.TEXT]
     expected = pytest.approx([side / 2 for side in figure], abs=0.1)
-    assert found.figures[0].placement.bbox == expected
-    assert found.blocks[1].bbox == expected
-    assert found.placements[0].bbox == BBox(0, 0, 400, 600), "the scan itself stays"
+    assert document.figures[0].placement.bbox == expected
+    assert document.blocks[1].bbox == expected
+    assert document.placements[0].bbox == BBox(0, 0, 400, 600), "the scan itself stays"
 
 
 def test_the_hidden_words_of_a_skewed_scan_are_read_as_its_recognised_ones() -> None:
@@ -182,8 +182,8 @@ def test_the_hidden_words_of_a_skewed_scan_are_read_as_its_recognised_ones() -> 
         lines = tuple(
             Line(1, number, box.rounded(), text, 10, bold=False) for number, (text, box) in enumerate(hidden.items())
         )
-        found = structure(replace(scan, lines=lines), {SCAN: [stamp]}, {SCAN: [_segment(box, RegionKind.TABLE)]})
-        assert _rows(found) == rows
+        document = structure(replace(scan, lines=lines), {SCAN: [stamp]}, {SCAN: [_segment(box, RegionKind.TABLE)]})
+        assert _rows(document) == rows
 
 
 def _hidden(cells: Sequence[tuple[float, float, str]]) -> tuple[Line, ...]:
@@ -209,23 +209,23 @@ TROUBLES = [
 def test_rules_between_rows_alone_say_where_the_rows_of_a_scan_with_hidden_text_end() -> None:
     rules = [BBox(100, 2 * y, 740, 2 * y + 3) for y in (100, 124, 162, 204, 230)]
     scan = replace(scanned(role=Role.BACKGROUND), lines=_hidden(TROUBLES))
-    found = structure(scan, {}, {SCAN: [_segment(BBox(100, 190, 750, 470), RegionKind.TABLE)]}, {SCAN: rules})
-    assert _rows(found) == [
+    document = structure(scan, {}, {SCAN: [_segment(BBox(100, 190, 750, 470), RegionKind.TABLE)]}, {SCAN: rules})
+    assert _rows(document) == [
         ["PROBLEM", "CHECK"],
         ["It doesn't\nrun", "Is the plug in its socket, and\nthe fuse whole?"],
         ["It is loud", "Is it level on the floor, far from\nthe wall?"],
         ["It leaks", "Is the filter in the right way round?"],
     ]
-    assert found.figures == ()
+    assert document.figures == ()
 
 
 def test_a_note_below_the_last_rule_is_no_row() -> None:
     rules = [BBox(100, 2 * y, 740, 2 * y + 3) for y in (100, 124, 162, 204, 230)]
     note = (60, 235, "The plug and the fuse are not part of the delivery of the pump.")
     scan = replace(scanned(role=Role.BACKGROUND), lines=_hidden([*TROUBLES, note]))
-    found = structure(scan, {}, {SCAN: [_segment(BBox(100, 190, 790, 510), RegionKind.TABLE)]}, {SCAN: rules})
-    assert len(_rows(found)) == 4
-    assert note[2] in [block.text for block in found.blocks]
+    document = structure(scan, {}, {SCAN: [_segment(BBox(100, 190, 790, 510), RegionKind.TABLE)]}, {SCAN: rules})
+    assert len(_rows(document)) == 4
+    assert note[2] in [block.text for block in document.blocks]
 
 
 def test_two_columns_of_prose_cut_at_their_words_are_no_table() -> None:
@@ -235,9 +235,9 @@ def test_two_columns_of_prose_cut_at_their_words_are_no_table() -> None:
         first, second = " ".join(words[: 2 + row % 4]), " ".join(words[2 + row % 4 :])
         prose += [
             (x, 100 + 12 * row, text)
-            for left in (10, 210)
-            for x, text in ((left, first), (left + 5 * len(first) + 9, second))
+            for left_x in (10, 210)
+            for x, text in ((left_x, first), (left_x + 5 * len(first) + 9, second))
         ]
     scan = replace(scanned(role=Role.BACKGROUND), lines=_hidden(prose))
-    found = structure(scan, {}, {SCAN: [_segment(BBox(10, 190, 790, 410), RegionKind.TABLE)]})
-    assert not of(found, BlockKind.TABLE)
+    document = structure(scan, {}, {SCAN: [_segment(BBox(10, 190, 790, 410), RegionKind.TABLE)]})
+    assert not of(document, BlockKind.TABLE)

@@ -15,11 +15,11 @@ def test_a_figure_is_between_the_paragraphs_that_its_page_put_it_between() -> No
     paragraph(page, "First", 72)
     paragraph(page, "Second", 400)
     page.insert_image((150, 200, 350, 330), stream=picture(1))
-    found = structured(document)
-    assert starts(found) == ["First", "FIGURE", "Second"]
-    figure = one_figure(found)
+    structure = structured(document)
+    assert starts(structure) == ["First", "FIGURE", "Second"]
+    figure = one_figure(structure)
     assert figure.block == 1
-    assert placeholders(found.blocks[1].text) == [figure.placement.figure_id]
+    assert placeholders(structure.blocks[1].text) == [figure.placement.figure_id]
 
 
 def test_a_figure_in_a_column_is_between_the_paragraphs_of_its_own_column() -> None:
@@ -42,9 +42,9 @@ def test_a_figure_in_the_left_column_does_not_wait_for_the_right_one() -> None:
     paragraph(page, "Four", 400, left=310, right=545)
     page.insert_image((60, 230, 250, 360), stream=picture(1))
     page.insert_text((60, 380), "Figure 1: The left pump", fontsize=9)
-    found = structured(document)
-    assert sorted(starts(found)) == ["FIGURE", "Figure", "Four", "One", "Three", "Two"]
-    order = starts(found)
+    structure = structured(document)
+    assert sorted(starts(structure)) == ["FIGURE", "Figure", "Four", "One", "Three", "Two"]
+    order = starts(structure)
     assert order[order.index("FIGURE") + 1] == "Figure"
     assert [word for word in order if word in {"One", "Two", "Three", "Four"}] == ["One", "Two", "Three", "Four"]
 
@@ -68,12 +68,12 @@ def test_a_figure_and_its_caption_stay_together_in_the_order_of_the_page(side: s
     page.insert_text((150, 368 if side == "below" else 212), "Figure 1: The pump from above", fontsize=9)
     paragraph(page, "Second", 420)
     page.insert_image((150, 220, 350, 350), stream=picture(1))
-    found = structured(document)
+    structure = structured(document)
     pair = ["FIGURE", "Figure"] if side == "below" else ["Figure", "FIGURE"]
-    assert starts(found) == ["First", *pair, "Second"]
-    figure = one_figure(found)
+    assert starts(structure) == ["First", *pair, "Second"]
+    figure = one_figure(structure)
     assert figure.caption == "Figure 1: The pump from above"
-    (caption,) = of(found, BlockKind.CAPTION)
+    (caption,) = of(structure, BlockKind.CAPTION)
     assert caption.placement == figure.placement.order
 
 
@@ -83,8 +83,8 @@ def test_each_caption_goes_to_its_own_figure() -> None:
     for number, top in enumerate((80, 300, 520), 1):
         page.insert_image((150, top, 350, top + 120), stream=picture(number, 200, 120))
         page.insert_text((150, top + 138), f"Figure {number}: Part number {number}", fontsize=9)
-    found = structured(document)
-    assert [(round(figure.placement.bbox.y0), figure.caption) for figure in found.figures] == [
+    structure = structured(document)
+    assert [(round(figure.placement.bbox.y0), figure.caption) for figure in structure.figures] == [
         (top, f"Figure {number}: Part number {number}") for number, top in enumerate((80, 300, 520), 1)
     ]
 
@@ -104,11 +104,11 @@ def test_a_sentence_that_begins_with_figure_3_is_no_caption() -> None:
     page.insert_image((150, 220, 350, 350), stream=picture(1))
     page.insert_text((150, 368), "Figure 3: The pump", fontsize=9)
     paragraph(page, "Figure 3 shows how", 420)
-    found = structured(document)
-    assert kinds(found) == [BlockKind.FIGURE, BlockKind.CAPTION, BlockKind.TEXT]
-    figure = one_figure(found)
+    structure = structured(document)
+    assert kinds(structure) == [BlockKind.FIGURE, BlockKind.CAPTION, BlockKind.TEXT]
+    figure = one_figure(structure)
     assert figure.caption == "Figure 3: The pump"
-    assert found.blocks[2].mentions == (figure.placement.figure_id,)
+    assert structure.blocks[2].mentions == (figure.placement.figure_id,)
 
 
 def test_a_mention_on_another_page_names_the_figure() -> None:
@@ -118,10 +118,10 @@ def test_a_mention_on_another_page_names_the_figure() -> None:
     page.insert_image((150, 220, 350, 350), stream=picture(1))
     page.insert_text((150, 368), "Figure 3-2: The cover", fontsize=9)
     paragraph(document.new_page(), "See Figure 3-1 for what", 100)
-    found = structured(document)
-    figure = one_figure(found).placement.figure_id
-    assert {block.page: block.mentions for block in of(found, BlockKind.TEXT)} == {1: (figure,), 3: ()}
-    assert of(found, BlockKind.CAPTION)[0].mentions == (), "a caption does not mention its own figure"
+    structure = structured(document)
+    figure = one_figure(structure).placement.figure_id
+    assert {block.page: block.mentions for block in of(structure, BlockKind.TEXT)} == {1: (figure,), 3: ()}
+    assert of(structure, BlockKind.CAPTION)[0].mentions == (), "a caption does not mention its own figure"
 
 
 def test_the_labels_of_a_drawing_are_with_its_tag_and_nowhere_else() -> None:
@@ -135,9 +135,9 @@ def test_the_labels_of_a_drawing_are_with_its_tag_and_nowhere_else() -> None:
     page.insert_text((170, 220), "Torque", fontsize=8)
     page.insert_text((160, 386), "Figure 1: Torque by speed", fontsize=9)
     paragraph(page, "Second", 420)
-    found = structured(document)
-    assert starts(found) == ["First", "FIGURE", "Figure", "Second"]
-    figure = one_figure(found)
+    structure = structured(document)
+    assert starts(structure) == ["First", "FIGURE", "Figure", "Second"]
+    figure = one_figure(structure)
     assert sorted(figure.inner_text.split()) == ["Speed", "Torque"]
-    block = found.blocks[figure.block]
+    block = structure.blocks[figure.block]
     assert block.text == placeholder(figure.placement.figure_id or ""), "the words stand in its pixels, and in its own row"

@@ -19,9 +19,9 @@ def test_a_table_is_markdown_with_its_caption_on_top_and_its_words_are_nowhere_e
     draw_table(page, [["Name", "Torque"], ["Cover", "40"], ["Filter|Net", "12"]], 200)
     page.insert_text((72, caption_at), "Table 1: Torques", fontsize=9)
     paragraph(page, "Second", 330)
-    found = structured(document)
-    assert kinds(found) == [BlockKind.TEXT, BlockKind.TABLE, BlockKind.TEXT]
-    table = found.blocks[1]
+    structure = structured(document)
+    assert kinds(structure) == [BlockKind.TEXT, BlockKind.TABLE, BlockKind.TEXT]
+    table = structure.blocks[1]
     assert table.text.splitlines() == [
         "Table 1: Torques",
         "| Name | Torque |",
@@ -30,7 +30,7 @@ def test_a_table_is_markdown_with_its_caption_on_top_and_its_words_are_nowhere_e
         "| Filter\\|Net | 12 |",
     ]
     assert table.rows == (("Name", "Torque"), ("Cover", "40"), ("Filter|Net", "12"))
-    assert "Cover" not in found.blocks[0].text + found.blocks[2].text
+    assert "Cover" not in structure.blocks[0].text + structure.blocks[2].text
 
 
 def test_a_picture_in_a_table_is_tagged_in_its_cell_once() -> None:
@@ -38,12 +38,12 @@ def test_a_picture_in_a_table_is_tagged_in_its_cell_once() -> None:
     page = document.new_page()
     draw_table(page, [["Name", "Sign"], ["Danger", ""], ["Hot", "none"]], 200)
     page.insert_image((300, 227, 330, 245), stream=picture(1, 60, 36))
-    found = structured(document)
-    name = one_figure(found).placement.figure_id or ""
-    (table,) = found.blocks
+    structure = structured(document)
+    name = one_figure(structure).placement.figure_id or ""
+    (table,) = structure.blocks
     assert f"| Danger | {placeholder(name)} |" in table.text
     assert placeholders(table.text) == [name]
-    assert one_figure(found).block == table.order
+    assert one_figure(structure).block == table.order
 
 
 def test_labels_of_a_drawing_in_a_cell_are_no_words_of_the_cell() -> None:

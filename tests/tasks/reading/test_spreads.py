@@ -32,8 +32,8 @@ def _spread(*, numbers: tuple[str, str] = ("{left}", "{right}"), sheets: int = 5
 
 
 def test_the_left_page_is_read_before_the_right_one_and_each_keeps_its_pictures() -> None:
-    found = structured(_spread())
-    words = [word for word in starts(found) if not word.isdecimal()]
+    document = structured(_spread())
+    words = [word for word in starts(document) if not word.isdecimal()]
     assert words[:8] == ["Left", "Below", "Right", "FIGURE"] * 2
 
 
@@ -41,10 +41,10 @@ def test_a_picture_over_both_pages_is_read_once() -> None:
     document = _spread()
     for number, page in enumerate(document):
         page.insert_image((0, 200, 2 * MIDDLE, 250), stream=picture(20 + number))
-    found = structured(document)
-    first = [block.kind for block in found.blocks if block.page == 1]
+    structured_spread = structured(document)
+    first = [block.kind for block in structured_spread.blocks if block.page == 1]
     assert first.count(BlockKind.FIGURE) == 2
-    assert starts(found)[:3] == ["Left", "FIGURE", "Below"]
+    assert starts(structured_spread)[:3] == ["Left", "FIGURE", "Below"]
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_a_picture_over_both_pages_is_read_once() -> None:
     ids=["one number", "numbers that go down", "text over the middle"],
 )
 def test_a_sheet_that_is_one_page_keeps_its_order(numbers: tuple[str, str], over: str) -> None:
-    found = [word for word in starts(structured(_spread(numbers=numbers, over=over))) if word in ("Left", "Right")]
-    assert found[:2] == ["Right", "Left"]
+    side_words = [word for word in starts(structured(_spread(numbers=numbers, over=over))) if word in ("Left", "Right")]
+    assert side_words[:2] == ["Right", "Left"]
 
 
 def test_the_right_page_is_read_first_where_text_runs_from_right_to_left() -> None:

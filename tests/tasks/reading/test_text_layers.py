@@ -32,13 +32,13 @@ MISREAD = str.maketrans({"m": "rn", "l": "1", "e": "c", "o": "0", "h": "b"})
 
 def layer(*texts: str, role: Role = Role.BACKGROUND) -> ParsedDocument:
     """Return a document of scanned pages with a text layer, a line of some words each."""
-    one = scanned(role=role)
+    scan = scanned(role=role)
     return replace(
-        one,
-        pages=tuple(replace(one.pages[0], page=page, characters=len(text)) for page, text in enumerate(texts, 1)),
-        figures=tuple(replace(one.figures[0], figure_id=_picture(page)) for page, _ in enumerate(texts, 1)),
+        scan,
+        pages=tuple(replace(scan.pages[0], page=page, characters=len(text)) for page, text in enumerate(texts, 1)),
+        figures=tuple(replace(scan.figures[0], figure_id=_picture(page)) for page, _ in enumerate(texts, 1)),
         placements=tuple(
-            replace(one.placements[0], page=page, order=page - 1, figure_id=_picture(page))
+            replace(scan.placements[0], page=page, order=page - 1, figure_id=_picture(page))
             for page, _ in enumerate(texts, 1)
         ),
         lines=tuple(
@@ -93,9 +93,9 @@ def test_ocr_replaces_a_poor_layer(poor: str) -> None:
     why = fault(document, ocr(ENGLISH))
     assert why is not None
     assert "100% of those that OCR reads" in why
-    found = structure(without_layer(document, [_picture(1)], why), ocr(ENGLISH))
-    assert " ".join(" ".join(block.text for block in found.blocks).split()) == ENGLISH.strip()
-    assert [(place.role, place.reason) for place in found.placements] == [(Role.PAGE_SCAN, why)]
+    structured = structure(without_layer(document, [_picture(1)], why), ocr(ENGLISH))
+    assert " ".join(" ".join(block.text for block in structured.blocks).split()) == ENGLISH.strip()
+    assert [(placement.role, placement.reason) for placement in structured.placements] == [(Role.PAGE_SCAN, why)]
 
 
 @pytest.mark.parametrize(
@@ -134,18 +134,18 @@ def test_a_page_that_ocr_cant_read_keeps_its_layer() -> None:
     document = layer(poor, poor, poor)
     tables = tuple(TableRegion(page, BBox(50, 50, 200, 200), (("purnp",),), FoundBy.RULED) for page in (1, 2))
     document = replace(document, tables=tables)
-    found = without_layer(document, [_picture(1), _picture(3)], "why")
-    assert {line.page for line in found.lines} == {2}
-    assert found.tables == tables[1:]
-    assert [place.role for place in found.placements] == [Role.PAGE_SCAN, Role.BACKGROUND, Role.PAGE_SCAN]
+    unlayered = without_layer(document, [_picture(1), _picture(3)], "why")
+    assert {line.page for line in unlayered.lines} == {2}
+    assert unlayered.tables == tables[1:]
+    assert [placement.role for placement in unlayered.placements] == [Role.PAGE_SCAN, Role.BACKGROUND, Role.PAGE_SCAN]
 
 
 @pytest.mark.parametrize(("why", "expected"), [(None, JARGON), ("why", ENGLISH)])
 def test_a_page_has_words_of_its_layer_or_of_ocr(why: str | None, expected: str) -> None:
     (read,) = ocr(ENGLISH).values()
     elsewhere = [replace(line, bbox=line.bbox._replace(y0=line.bbox.y0 + 600, y1=line.bbox.y1 + 600)) for line in read]
-    found = structure_with(layer(JARGON), [Recognised(_picture(1), tuple(elsewhere))], [], fault_of_layer=why)
-    assert " ".join(" ".join(block.text for block in found.blocks).split()) == expected.strip()
+    structured = structure_with(layer(JARGON), [Recognised(_picture(1), tuple(elsewhere))], [], fault_of_layer=why)
+    assert " ".join(" ".join(block.text for block in structured.blocks).split()) == expected.strip()
 
 
 def test_a_page_with_two_pictures_behind_its_text_is_read_once() -> None:
@@ -153,5 +153,5 @@ def test_a_page_with_two_pictures_behind_its_text_is_read_once() -> None:
     second = Placement(1, 1, BBox(0, 0, 400, 600), _picture(9), Kind.SCAN, Role.BACKGROUND, "")
     document = replace(document, placements=(*document.placements, second))
     assert compared(document) == [_picture(1)]
-    found = without_layer(document, [_picture(1), _picture(9)], "why")
-    assert [place.role for place in found.placements] == [Role.PAGE_SCAN, Role.BACKGROUND]
+    unlayered = without_layer(document, [_picture(1), _picture(9)], "why")
+    assert [placement.role for placement in unlayered.placements] == [Role.PAGE_SCAN, Role.BACKGROUND]

@@ -162,11 +162,11 @@ def _drawn(
     ends = [HEAD_Y, BODY_Y, BODY_Y + lines * LINE_PT + 6]
     ends += [ends[-1] + 24 * (number + 1) for number in range(under)]
     xs = [72 + width * number for number in range(len(columns) + 1)]
-    for place, column in enumerate(columns):
-        x = xs[len(columns) - 1 - place if right_to_left else place] + 4
+    for index, column in enumerate(columns):
+        x = xs[len(columns) - 1 - index if right_to_left else index] + 4
         for y, text in zip([116, *(BODY_Y + LINE_PT * (line + 1) for line in range(lines))], column, strict=False):
             page.insert_text(pymupdf.Point(x, y) * page.derotation_matrix, text, fontsize=10, rotate=rotation)
-        for row in ends[2:-1] if place or not merged else ():
+        for row in ends[2:-1] if index or not merged else ():
             page.insert_text(pymupdf.Point(x, row + 16) * page.derotation_matrix, "more", fontsize=10, rotate=rotation)
     corners = [
         [pymupdf.Point(at, start) * page.derotation_matrix, pymupdf.Point(at, end) * page.derotation_matrix]
@@ -177,8 +177,16 @@ def _drawn(
         for at in ends
         for start, end in [(xs[merged and at in ends[2:-1]], xs[-1])]
     ]
-    down = [RulePiece(one.x, *sorted((one.y, other.y))) for one, other in corners if abs(one.x - other.x) < 1]
-    across = [RulePiece(one.y, *sorted((one.x, other.x))) for one, other in corners if abs(one.y - other.y) < 1]
+    down = [
+        RulePiece(corner.x, *sorted((corner.y, next_corner.y)))
+        for corner, next_corner in corners
+        if abs(corner.x - next_corner.x) < 1
+    ]
+    across = [
+        RulePiece(corner.y, *sorted((corner.x, next_corner.x)))
+        for corner, next_corner in corners
+        if abs(corner.y - next_corner.y) < 1
+    ]
     content = read_page(MuPdfDocument(document), 1)
     bbox = BBox(*(pymupdf.Rect(xs[0], ends[0], xs[-1], ends[-1]) * page.derotation_matrix))
     grid = tabulate(

@@ -22,8 +22,8 @@ TEMPLATE = TagTemplate("<image:{number}.{ext}|{doc}|{title}|{page}|{bbox}|{kind}
 FIGURE = Figure(ICON, f"{42:040x}", 16, 12, "png")
 
 
-def _placement(order: int, page: int, left: float) -> Placement:
-    return Placement(page, order, BBox(left, 100.4, left + 10, 110), ICON, Kind.RASTER, Role.ICON, "stands in a line")
+def _placement(order: int, page: int, left_x: float) -> Placement:
+    return Placement(page, order, BBox(left_x, 100.4, left_x + 10, 110), ICON, Kind.RASTER, Role.ICON, "stands in a line")
 
 
 def _chunk(order: int, modality: Modality, page: int, box: BBox, icons: int) -> Chunk:
@@ -31,8 +31,8 @@ def _chunk(order: int, modality: Modality, page: int, box: BBox, icons: int) -> 
     return Chunk(order, modality, (Region(page, box),), (), "Press", text, (ICON,))
 
 
-def _tag(page: int, left: int) -> str:
-    return f"<image:00000042.png|d0d0d0d0d0d0|Pump%20P-200|{page}|{left},100,{left + 10},110|raster|icon|16x12>"
+def _tag(page: int, left_x: int) -> str:
+    return f"<image:00000042.png|d0d0d0d0d0d0|Pump%20P-200|{page}|{left_x},100,{left_x + 10},110|raster|icon|16x12>"
 
 
 def test_a_tag_tells_the_placement_it_stands_for() -> None:
@@ -49,13 +49,13 @@ def test_a_tag_tells_the_placement_it_stands_for() -> None:
         placements=[_placement(0, 1, 20), _placement(1, 1, 50), _placement(2, 2, 20)],
         captions={},
     )
-    made = assemble([document], TEMPLATE, 8)
-    assert made.evidence.column("tagged_text").to_pylist() == [
+    assembled = assemble([document], TEMPLATE, 8)
+    assert assembled.evidence.column("tagged_text").to_pylist() == [
         f"Press {_tag(1, 20)} then {_tag(1, 50)}",
         f"Press {_tag(2, 20)}",
         f"Press {_tag(1, 50)}",
     ]
-    assert made.placements.column("tag").to_pylist() == [_tag(1, 20), _tag(1, 50), _tag(2, 20)]
+    assert assembled.placements.column("tag").to_pylist() == [_tag(1, 20), _tag(1, 50), _tag(2, 20)]
 
 
 def test_cells_have_the_tags_of_the_text_that_they_are_of() -> None:
@@ -137,8 +137,8 @@ def _kept(table: pa.Table, doc_ids: list[str]) -> pa.Table:
     return table.filter(pc.is_in(table.column("doc_id"), pa.array(doc_ids, pa.string())))
 
 
-def _bytes(made: VersionRows) -> tuple[bytes, bytes]:
-    return to_parquet(made.evidence), to_parquet(made.placements)
+def _bytes(assembled: VersionRows) -> tuple[bytes, bytes]:
+    return to_parquet(assembled.evidence), to_parquet(assembled.placements)
 
 
 _FIGURES = st.lists(st.integers(0, len(SHA1) - 1), unique=True, max_size=3).map(tuple)
@@ -149,40 +149,42 @@ def test_taking_over_rows_gives_what_making_all_of_them_gives(
     drawn: list[tuple[tuple[int, ...], str]],
 ) -> None:
     documents = [_document(number, figures) for number, (figures, _) in enumerate(drawn)]
-    whens = [when for _, when in drawn]
-    before = assemble([one for one, when in zip(documents, whens, strict=True) if when != "now"], TagTemplate(), DIGITS)
-    both = {one.doc_id: one for one, when in zip(documents, whens, strict=True) if when == "both"}
-    fresh = [one for one, when in zip(documents, whens, strict=True) if when == "now"]
+    whens = [moment for _, moment in drawn]
+    before = assemble(
+        [document for document, moment in zip(documents, whens, strict=True) if moment != "now"], TagTemplate(), DIGITS
+    )
+    in_both = {document.doc_id: document for document, moment in zip(documents, whens, strict=True) if moment == "both"}
+    new_documents = [document for document, moment in zip(documents, whens, strict=True) if moment == "now"]
     # In two parts, so that documents come before, between and behind what is taken over.
-    halves = [doc_id for doc_id in both if doc_id <= f"{2:064x}"], [doc_id for doc_id in both if doc_id > f"{2:064x}"]
+    halves = [doc_id for doc_id in in_both if doc_id <= f"{2:064x}"], [doc_id for doc_id in in_both if doc_id > f"{2:064x}"]
     earlier = [VersionRows(_kept(before.evidence, half), _kept(before.placements, half)) for half in halves]
-    taken_over = assemble(fresh, TagTemplate(), DIGITS, earlier, both)
-    assert _bytes(taken_over) == _bytes(assemble([*fresh, *both.values()], TagTemplate(), DIGITS))
+    taken_over = assemble(new_documents, TagTemplate(), DIGITS, earlier, in_both)
+    assert _bytes(taken_over) == _bytes(assemble([*new_documents, *in_both.values()], TagTemplate(), DIGITS))
 
 
 def test_only_documents_with_a_figure_of_another_number_are_made_again() -> None:
-    one, other, third = _document(1, (0,)), _document(2, (1,)), _document(3, (3,))
-    before = assemble([one, other], TagTemplate(), DIGITS)
-    known = {document.doc_id: (document.figures, document.placements) for document in (one, other)}
+    first, second, third = _document(1, (0,)), _document(2, (1,)), _document(3, (3,))
+    before = assemble([first, second], TagTemplate(), DIGITS)
+    contents_by_id = {document.doc_id: (document.figures, document.placements) for document in (first, second)}
 
     def again(*fresh: DocumentChunks) -> Set[str]:
         aside = InMemory()
         aside.add(NUMBERED.empty_table())
         figures = [numbered_figures([(document.figures, document.placements)], DIGITS) for document in fresh]
-        return number_version(figures, lambda _endings: [before.placements], known.__getitem__, DIGITS, aside)[1]
+        return number_version(figures, lambda _endings: [before.placements], contents_by_id.__getitem__, DIGITS, aside)[1]
 
     assert before.placements.column("number").to_pylist() == ["00001", "10001"]
     assert again() == set(), "they share a number, and did before"
     assert again(_document(4, (4,))) == set()
-    assert again(third) == {other.doc_id}, "10001 and 110001 share five digits"
+    assert again(third) == {second.doc_id}, "10001 and 110001 share five digits"
 
 
 def test_rows_that_are_taken_over_name_the_sources_and_the_type_of_now() -> None:
     document = replace(_document(1, (0,)), doc_type="draft")
-    made = assemble([document], TagTemplate(), DIGITS)
-    assert made.evidence.column("doc_type").to_pylist() == ["draft"]
+    assembled = assemble([document], TagTemplate(), DIGITS)
+    assert assembled.evidence.column("doc_type").to_pylist() == ["draft"]
     moved = {document.doc_id: replace(document, sources=("new/1.pdf", "old/1.pdf"), doc_type="manual")}
-    rows = assemble([], TagTemplate(), DIGITS, [made], moved).evidence.to_pylist()
+    rows = assemble([], TagTemplate(), DIGITS, [assembled], moved).evidence.to_pylist()
     assert [(row["sources"], row["doc_type"]) for row in rows] == [(["new/1.pdf", "old/1.pdf"], "manual")]
 
 

@@ -66,16 +66,16 @@ def placements(*rows: dict[str, Any]) -> pa.Table:
 
 def evidence(*rows: tuple[str, str], refs: list[str] | None = None, doc_id: str = DOC) -> pa.Table:
     """Rows of one document as ``(modality, tagged_text)``."""
-    written = [
+    records = [
         {
-            "evidence_id": f"row-{place}",
+            "evidence_id": f"row-{index}",
             "modality": modality,
             "doc_id": doc_id,
             "sources": ["a.pdf"],
             "page": 1,
             "bbox": [0.0, 0.0, 1.0, 1.0],
             "regions": [],
-            "order": place,
+            "order": index,
             "section_path": [],
             "title": "",
             "text": "",
@@ -83,9 +83,9 @@ def evidence(*rows: tuple[str, str], refs: list[str] | None = None, doc_id: str 
             "figure_refs": refs or [],
             "caption": "",
         }
-        for place, (modality, text) in enumerate(rows)
+        for index, (modality, text) in enumerate(rows)
     ]
-    return pa.Table.from_pylist(written, schema=EVIDENCE)
+    return pa.Table.from_pylist(records, schema=EVIDENCE)
 
 
 PLACED = placements(
@@ -171,17 +171,17 @@ class TestContentConserved:
         """The placements table that should come of a document; ``changes`` go to the first."""
         numbers = {0: "00000001", 4: "00000002"}
         rows = [
-            placement(place.figure_id, numbers.get(place.order))
-            | {"order": place.order, "role": str(place.role), "reason": place.reason}
-            for place in document.placements
+            placement(parsed_placement.figure_id, numbers.get(parsed_placement.order))
+            | {"order": parsed_placement.order, "role": str(parsed_placement.role), "reason": parsed_placement.reason}
+            for parsed_placement in document.placements
         ]
         return placements(rows[0] | changes, *rows[1:])
 
     @staticmethod
     def rows(*, page: int = 1, figure: str | None = RED) -> pa.Table:
         region = {"page": page, "bbox": [0.0, 0.0, 1.0, 1.0]}
-        written = [row | {"regions": [region], "figure_id": figure} for row in evidence(("figure", "words")).to_pylist()]
-        return pa.Table.from_pylist(written, schema=EVIDENCE)
+        records = [row | {"regions": [region], "figure_id": figure} for row in evidence(("figure", "words")).to_pylist()]
+        return pa.Table.from_pylist(records, schema=EVIDENCE)
 
     @staticmethod
     def messages(verdicts: list[GateVerdict]) -> list[str]:
@@ -210,16 +210,16 @@ class TestContentConserved:
         document = self.document(failed=failed, marginal=marginal, placements=())
         pages, figures = content_conserved([document], self.rows(), placements(), NAMES)
         assert self.messages([pages, figures]) == [f"pages conserved: a page has words and no row (page {lost})"]
-        said = f"a.pdf: a page has words and no row (page {lost}); this is a fault of Inset: please report it"
-        assert (pages.gate.passed, pages.gate.value, pages.gate.message) == (False, 1, said)
+        message = f"a.pdf: a page has words and no row (page {lost}); this is a fault of Inset: please report it"
+        assert (pages.gate.passed, pages.gate.value, pages.gate.message) == (False, 1, message)
 
     def test_fails_where_rows_stand_on_another_page(self) -> None:
         document = self.document(placements=())
         assert "(page 1)" in self.messages(content_conserved([document], self.rows(page=9), placements(), NAMES))[0]
 
     def test_a_row_of_the_whole_page_hides_no_lost_words_and_must_be_there_where_it_has_a_picture(self) -> None:
-        whole = [{**row, "modality": "page"} for row in self.rows(page=1, figure=BLUE).to_pylist()]
-        alone = pa.Table.from_pylist(whole, schema=EVIDENCE)
+        page_rows = [{**row, "modality": "page"} for row in self.rows(page=1, figure=BLUE).to_pylist()]
+        alone = pa.Table.from_pylist(page_rows, schema=EVIDENCE)
         document = self.document(placements=())
         gates = content_conserved([document], alone, placements(), NAMES)
         assert self.messages(gates) == ["pages conserved: a page has words and no row (page 1)"]
@@ -228,7 +228,7 @@ class TestContentConserved:
         assert self.messages(gates) == ["pages conserved: a page has a picture and no row of its own (page 4)"]
 
     @pytest.mark.parametrize(
-        ("facts", "first", "changes", "figure", "said"),
+        ("facts", "first", "changes", "figure", "message"),
         [
             ({}, 1, {}, RED, "a figure has no placement (page 1)"),
             ({}, 0, {}, BLUE, "a figure has no row (page 1)"),
@@ -244,12 +244,12 @@ class TestContentConserved:
         ],
     )
     def test_fails_where_a_figure_is_lost(
-        self, facts: dict[str, Any], first: int, changes: dict[str, Any], figure: str, said: str
+        self, facts: dict[str, Any], first: int, changes: dict[str, Any], figure: str, message: str
     ) -> None:
         document = self.document(**facts)
         placed = self.placed(document, **changes).slice(first)
         gates = content_conserved([document], self.rows(figure=figure), placed, NAMES)
-        assert self.messages(gates) == [f"figures conserved: {said}"]
+        assert self.messages(gates) == [f"figures conserved: {message}"]
 
 
 class _Counts(NamedTuple):
@@ -265,17 +265,17 @@ class TestTakenOver:
         assert rows_reused({}, now, {DOC}, 4, NAMES).gate.passed
 
     @pytest.mark.parametrize(
-        ("now", "said"),
+        ("now", "message"),
         [
             ({DOC: _Counts(2, 4)}, "a.pdf: it had 3 rows and has 2"),
             ({DOC: _Counts(3, 0)}, "a.pdf: it had 4 placements and has 0"),
             ({}, "it had 3 rows and has 0"),
         ],
     )
-    def test_fails(self, now: dict[str, _Counts], said: str) -> None:
-        verdict = rows_reused({DOC: _Counts(3, 4)}, now, {DOC}, sum(one.rows for one in now.values()), NAMES)
+    def test_fails(self, now: dict[str, _Counts], message: str) -> None:
+        verdict = rows_reused({DOC: _Counts(3, 4)}, now, {DOC}, sum(counts.rows for counts in now.values()), NAMES)
         assert not verdict.gate.passed
-        assert said in verdict.gate.message
+        assert message in verdict.gate.message
         assert descriptions_by_document([verdict], [DOC]).keys() == {DOC}
 
     def test_fails_where_a_part_lost_a_row(self) -> None:
@@ -413,7 +413,7 @@ class TestQuarantineCeiling:
 
 
 def test_a_message_names_a_few_offenders_and_counts_the_rest() -> None:
-    many = evidence(*[("text", f"<image:1000000{place}.png>") for place in range(9)])
+    many = evidence(*[("text", f"<image:1000000{number}.png>") for number in range(9)])
     gate = tags_resolve(many, PLACED, TEMPLATE, NAMES).gate
     assert gate.value == 9
     assert "tag 10000002 leads nowhere (page 1); and 6 more faults; this is" in gate.message
@@ -450,13 +450,13 @@ def test_pictures_away_from_their_text_refuse_and_a_few_do_not() -> None:
 @pytest.mark.parametrize(("order", "answer"), [((0, 1, 2), True), ((1, 0, 2), True), ((0, 2, 1), False)])
 def test_a_picture_is_by_its_text_if_a_block_next_to_it_is_read_next(order: tuple[int, ...], answer: bool) -> None:
     picture = Placement(1, 0, BBox(72, 130, 300, 230), "ab" * 32, Kind.RASTER, Role.CONTENT, "image")
-    made = [
+    block_facts = [
         (BlockKind.TEXT, BBox(72, 100, 500, 125), None),
         (BlockKind.FIGURE, picture.bbox, 0),
         (BlockKind.TEXT, BBox(72, 600, 500, 625), None),
     ]
     blocks = [
-        Block(at, 1, *made[number][:1], made[number][1], "text", placement=made[number][2])
+        Block(at, 1, *block_facts[number][:1], block_facts[number][1], "text", placement=block_facts[number][2])
         for at, number in enumerate(order)
     ]
     figures = [PlacedFigure(picture, "", (), "", 0)]
@@ -480,8 +480,8 @@ class TestDocumentsGone:
 
     def test_what_is_renamed_changed_copied_or_was_in_quarantine_is_not_gone(self) -> None:
         before = ledger(4, 4)
-        renamed, changed, *kept = before[:4]
-        copies = [replace(row, source=f"copy/{row.source}") for row in kept]
+        renamed, changed, *unchanged = before[:4]
+        copies = [replace(row, source=f"copy/{row.source}") for row in unchanged]
         now = [replace(renamed, source="renamed.pdf"), replace(changed, doc_id=f"{99:064x}"), *copies]
         gate = documents_gone(now, before, GateOptions(max_documents_gone=0))
         assert gate.message.startswith("0 of 4 documents")

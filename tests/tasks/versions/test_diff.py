@@ -10,7 +10,7 @@ from schemas.versions import Counts, Manifest, ModelCard, SourceFate, Status, Ve
 from tasks.versions.diff import FIGURES_NAMED, TAGGED_FIGURE, VersionFacts, diff, release_note
 
 
-def _manifest(version: str, **more: object) -> Manifest:
+def _manifest(version: str, **fields: object) -> Manifest:
     facts: dict[str, object] = {
         "version": version,
         "corpus": "manuals",
@@ -28,7 +28,7 @@ def _manifest(version: str, **more: object) -> Manifest:
         "timings_s": {"parse": 1.0, "enrich": 2.5},
         "work": {"parsed": 2},
     }
-    return Manifest.model_validate(facts | more)
+    return Manifest.model_validate(facts | fields)
 
 
 def _row(source: str, doc_id: str, status: Status = Status.INDEXED) -> SourceFate:
@@ -73,8 +73,8 @@ def test_what_became_of_documents_figures_and_questions() -> None:
     documents = difference.documents
     assert (documents.added, documents.changed, documents.removed) == (["e.pdf"], ["a.pdf"], ["d.pdf"])
     assert (documents.lost, documents.recovered) == (["b.pdf"], ["c.pdf"])
-    new = [_row("a.pdf", "A"), _row("bad.pdf", "X", Status.QUARANTINED), _row("c.pdf", "C", Status.QUARANTINED)]
-    quarantined = diff(BASE, replace(NEW, sources=new), ())
+    new_sources = [_row("a.pdf", "A"), _row("bad.pdf", "X", Status.QUARANTINED), _row("c.pdf", "C", Status.QUARANTINED)]
+    quarantined = diff(BASE, replace(NEW, sources=new_sources), ())
     assert quarantined.documents.quarantined == ["bad.pdf", "c.pdf"]
     assert "## Documents in quarantine: 2\n\n- bad.pdf\n- c.pdf\n" in release_note(quarantined)
     assert difference.figures_gained == [THIRD], "at its first place"
@@ -91,7 +91,7 @@ def test_figures_of_both_versions_stand_side_by_side() -> None:
 
 
 def test_nothing_changed_between_a_version_and_itself() -> None:
-    difference = diff(BASE, BASE, [(had, had) for had, _ in FIGURES])
+    difference = diff(BASE, BASE, [(figure, figure) for figure, _ in FIGURES])
     assert not any(difference.documents.model_dump(exclude={"quarantined"}).values())
     assert (difference.figures_gained, difference.figures_lost, difference.questions.won, difference.settings) == (
         [],

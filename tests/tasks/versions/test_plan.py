@@ -22,17 +22,17 @@ def _never(source: str) -> str:
 
 
 def test_an_unchanged_source_is_not_read() -> None:
-    found = compare([_file("a.pdf")], [_row("a.pdf", "A")], attempt="k1", digest=_never)
-    assert found.kept == ["a.pdf"]
-    assert [document.doc_id for document in found.documents] == ["A"]
+    comparison = compare([_file("a.pdf")], [_row("a.pdf", "A")], attempt="k1", digest=_never)
+    assert comparison.kept == ["a.pdf"]
+    assert [document.doc_id for document in comparison.documents] == ["A"]
 
 
 def test_new_changed_touched_and_gone_sources_are_told_apart() -> None:
     listed = [_file("changed.pdf", "2"), _file("new.pdf"), _file("touched.pdf", "2")]
     ledger = [_row("changed.pdf", "old"), _row("gone.pdf", "G"), _row("touched.pdf", "T")]
     digests = {"changed.pdf": "C", "new.pdf": "N", "touched.pdf": "T"}
-    found = compare(listed, ledger, attempt="k1", digest=digests.__getitem__)
-    assert (found.new, found.changed, found.gone, found.kept) == (
+    comparison = compare(listed, ledger, attempt="k1", digest=digests.__getitem__)
+    assert (comparison.new, comparison.changed, comparison.gone, comparison.kept) == (
         ["new.pdf"],
         ["changed.pdf"],
         ["gone.pdf"],

@@ -32,8 +32,8 @@ def corpus(published: Workspace, endpoint: EndpointServer) -> Corpus:
     """Open the published corpus with a captioner that is a model, ``vlm``, and other settings as they are given."""
 
     def opened(captions: dict[str, Any] | None = None, budget: dict[str, Any] | None = None, **model: Any) -> Workspace:
-        asked = {"url": endpoint.url, "concurrency": 2, "retries": 0}
-        described = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": asked} | model
+        endpoint_options = {"url": endpoint.url, "concurrency": 2, "retries": 0}
+        described = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": endpoint_options} | model
         file = yaml.safe_load(published.file.read_text())
         file["models"] = {"vlm": described}
         file["captions"] = {"ocr": "none", "captioner": "vlm"} | (captions or {})
@@ -52,14 +52,14 @@ def _by_its_caption(call: Call) -> str:
     return f"A photograph on a bench, taken for {caption.partition(': ')[2]}, lit from the left and a little blurred."
 
 
-def _figures(workspace: Workspace, made: RefreshResult) -> dict[str, dict[str, Any]]:
+def _figures(workspace: Workspace, result: RefreshResult) -> dict[str, dict[str, Any]]:
     """Return the rows of figures by caption."""
-    rows = read_evidence(workspace.store, str(made.version)).to_pylist()
+    rows = read_evidence(workspace.store, str(result.version)).to_pylist()
     return {row["caption"]: row for row in rows if row["modality"] == "figure"}
 
 
-def _notes(workspace: Workspace, made: RefreshResult) -> dict[Stage, StageNote]:
-    return read_notes(workspace.store, str(made.version))
+def _notes(workspace: Workspace, result: RefreshResult) -> dict[Stage, StageNote]:
+    return read_notes(workspace.store, str(result.version))
 
 
 def test_a_model_describes_every_figure_once_and_nothing_else_is_done_again(
@@ -271,7 +271,7 @@ def test_a_persons_words_win_whatever_a_model_says(corpus: Corpus, endpoint: End
     corrected = _figures(workspace, refresh(workspace))
     assert (corrected[caption]["description"], corrected[caption]["described_by"]) == (ours, "person")
     assert ours in corrected[caption]["text"]
-    assert all(other["described_by"] == "vlm" for name, other in corrected.items() if name != caption)
+    assert all(figure_row["described_by"] == "vlm" for name, figure_row in corrected.items() if name != caption)
     assert len(endpoint.calls) == 4
     (tmp_path / "corpora" / "words.yaml").write_text(f"{row['figure_id'][:12]}: Another handle, red.\n")
     again = open_workspace(str(workspace.file))

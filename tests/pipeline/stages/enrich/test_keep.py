@@ -17,37 +17,37 @@ from tests.waiting import wait_for
 def test_records_are_kept_in_small_shards_while_they_come_and_in_few_shards_then(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     schema = pa.schema((pa.field("id", pa.string()),))
-    cache, most = RecordCache(store, "looks/key", schema), 0
+    cache, peak = RecordCache(store, "looks/key", schema), 0
 
     def batches() -> Iterator[pa.Table]:
-        nonlocal most
+        nonlocal peak
         for first in range(0, 70 * 256, 256):
             yield pa.table([[f"{number}" for number in range(first, first + 256)]], schema=schema)
-            most = max(most, len(store.names("looks")))
+            peak = max(peak, len(store.names("looks")))
 
     keep(cache, batches(), "look", 70 * 256, silent)
-    assert most >= 69
+    assert peak >= 69
     assert len(store.names("looks")) == 1
     assert len(RecordCache(store, "looks/key", schema).ids()) == 70 * 256
 
 
 def test_what_comes_is_written_though_nothing_else_comes() -> None:
-    written: list[int] = []
-    with Writer(written.extend, every_s=0.01) as writer:
+    stored: list[int] = []
+    with Writer(stored.extend, every_s=0.01) as writer:
         writer.add([1])
-        wait_for(lambda: written == [1], "the first")
+        wait_for(lambda: stored == [1], "the first")
         writer.add([2, 3])
-        wait_for(lambda: written == [1, 2, 3], "the others")
-    assert written == [1, 2, 3]
+        wait_for(lambda: stored == [1, 2, 3], "the others")
+    assert stored == [1, 2, 3]
 
 
 def test_the_rest_is_written_at_the_end_also_after_an_error() -> None:
-    written: list[int] = []
-    with Writer(written.extend, every_s=1000) as writer:
+    stored: list[int] = []
+    with Writer(stored.extend, every_s=1000) as writer:
         writer.add([1])
-    with pytest.raises(ZeroDivisionError), Writer(written.extend, every_s=1000) as writer:
+    with pytest.raises(ZeroDivisionError), Writer(stored.extend, every_s=1000) as writer:
         writer.add(2 // divisor for divisor in (1, 2, 0))
-    assert written == [1, 2, 1]
+    assert stored == [1, 2, 1]
 
 
 def test_what_cannot_be_written_ends_the_work_and_is_tried_once_more() -> None:

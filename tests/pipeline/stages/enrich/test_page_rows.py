@@ -42,13 +42,13 @@ def corpus(published: Workspace, endpoint: EndpointServer) -> Corpus:
     """Open the published corpus with pages described by ``pages``, and other settings as they are given."""
 
     def opened(pages: str | None, *, budget: dict[str, Any] | None = None, **options: Any) -> Workspace:
-        asked = {"url": endpoint.url, "concurrency": 2, "retries": 0}
-        seeing = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": asked}
+        endpoint_options = {"url": endpoint.url, "concurrency": 2, "retries": 0}
+        seeing = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": endpoint_options}
         file = yaml.safe_load(published.file.read_text())
         file["captions"] = {"ocr": "none"} | ({"pages": pages} if pages else {})
-        others = {name: section for name, section in options.items() if name in ("retention", "tags")}
-        embeddings = {name: entry for name, entry in options.items() if name not in others}
-        sections = others | named_models(embeddings, {"vlm": seeing})
+        other_sections = {name: section for name, section in options.items() if name in ("retention", "tags")}
+        embeddings = {name: entry for name, entry in options.items() if name not in other_sections}
+        sections = other_sections | named_models(embeddings, {"vlm": seeing})
         published.file.write_text(yaml.safe_dump(file | {"budget": budget or {}} | sections))
         return open_workspace(str(published.file))
 
@@ -63,8 +63,8 @@ def _by_its_section(call: Call) -> str:
     return f"- The sheet explains {section.partition(': ')[2]} to apprentices.\n- A photograph stands in its middle."
 
 
-def _rows(workspace: Workspace, made: RefreshResult, modality: str = "page") -> list[dict[str, Any]]:
-    rows = read_evidence(workspace.store, str(made.version)).to_pylist()
+def _rows(workspace: Workspace, result: RefreshResult, modality: str = "page") -> list[dict[str, Any]]:
+    rows = read_evidence(workspace.store, str(result.version)).to_pylist()
     return [row for row in rows if row["modality"] == modality]
 
 
@@ -133,12 +133,12 @@ def test_a_search_in_words_leaves_them_out_unless_it_asks_for_them(corpus: Corpu
             hits = published.search(Query("what the steel winch takes", preset=mode, k=50)).hits
             assert hits
             assert all(hit.modality != Modality.PAGE for hit in hits)
-            asked = published.search(Query("what the steel winch takes", preset=mode, k=50, filters=PAGES)).hits
-            assert asked
-            assert {hit.evidence_id for hit in asked} <= pages.keys()
+            page_hits = published.search(Query("what the steel winch takes", preset=mode, k=50, filters=PAGES)).hits
+            assert page_hits
+            assert {hit.evidence_id for hit in page_hits} <= pages.keys()
         for mode in ("image", "unified", "late"):
-            found = {hit.evidence_id for hit in published.search(Query("a sheet of paper", preset=mode, k=50)).hits}
-            assert found == pages.keys() | {row["evidence_id"] for row in _rows(workspace, result, "figure")}
+            evidence_ids = {hit.evidence_id for hit in published.search(Query("a sheet of paper", preset=mode, k=50)).hits}
+            assert evidence_ids == pages.keys() | {row["evidence_id"] for row in _rows(workspace, result, "figure")}
         best = published.search(Query("what the steel winch takes", k=1, filters=PAGES)).hits[0]
         assert best.source == "winch.pdf"
         assert figure_of(published, str(best.figure_id)) == workspace.store.get(

@@ -30,8 +30,8 @@ def corpus(published: Workspace, endpoint: EndpointServer) -> Corpus:
     """Open the published corpus with texts summarised by a model, ``llm``, and other settings as they are given."""
 
     def opened(*, budget: dict[str, Any] | None = None, **captions: Any) -> Workspace:
-        asked = {"url": endpoint.url, "concurrency": 2, "retries": 0}
-        reading = {"kind": "llm", "model": "tiny-llm", "revision": "1", "endpoint": asked}
+        endpoint_options = {"url": endpoint.url, "concurrency": 2, "retries": 0}
+        reading = {"kind": "llm", "model": "tiny-llm", "revision": "1", "endpoint": endpoint_options}
         file = yaml.safe_load(published.file.read_text())
         file["models"] = {"llm": reading}
         file["captions"] = {"ocr": "none", "summaries": "llm"} | captions
@@ -49,8 +49,8 @@ def _summary(call: Call) -> str:
     return f"Upkeep of {kind}, written for apprentices who tighten, oil and inspect them every quarter."
 
 
-def _texts(workspace: Workspace, made: RefreshResult) -> list[dict[str, Any]]:
-    rows = read_evidence(workspace.store, str(made.version)).to_pylist()
+def _texts(workspace: Workspace, result: RefreshResult) -> list[dict[str, Any]]:
+    rows = read_evidence(workspace.store, str(result.version)).to_pylist()
     return [row for row in rows if row["modality"] in ("text", "table")]
 
 
@@ -110,13 +110,13 @@ def test_the_plan_counts_texts_and_the_manifest_what_they_cost(corpus: Corpus, e
 
 def test_one_text_in_two_documents_is_summarised_once(corpus: Corpus, endpoint: EndpointServer, tmp_path: Path) -> None:
     refresh(corpus())
-    asked = len(endpoint.calls)
+    calls_before = len(endpoint.calls)
     pump = tmp_path / "pdfs" / "pump.pdf"
     (tmp_path / "pdfs" / "copy.pdf").write_bytes(pump.read_bytes() + b"\n% another file of the same words\n")
     workspace = corpus()
     result = refresh(workspace)
     assert result.published
-    assert len(endpoint.calls) == asked
+    assert len(endpoint.calls) == calls_before
     assert all(row["described_by"] == "llm" for row in _texts(workspace, result))
 
 

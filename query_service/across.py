@@ -175,5 +175,7 @@ async def _each(
 
 def _noted(result: Result, ignored: Mapping[str, list[str]]) -> Result:
     """Return a result that says which conditions each corpus was asked without."""
-    corpora = [asked.model_copy(update={"ignored": ignored.get(asked.name, [])}) for asked in result.corpora]
+    corpora = [
+        asked_corpus.model_copy(update={"ignored": ignored.get(asked_corpus.name, [])}) for asked_corpus in result.corpora
+    ]
     return result.model_copy(update={"corpora": corpora})

@@ -24,8 +24,8 @@ def merged(results: Mapping[str, SearchResult], problems: Mapping[str, str], off
         scores = [hit.score for hit in result.hits]
         fitted = isotonic_regression(np.array(scores), increasing=False).x.tolist() if scores else []
         for rank, (score, hit) in enumerate(zip(fitted, result.hits, strict=True)):
-            found = hit.model_copy(update={"score": score, "corpus": name, "version": result.version})
-            ranked.append((-score, rank, name, found))
+            merged_hit = hit.model_copy(update={"score": score, "corpus": name, "version": result.version})
+            ranked.append((-score, rank, name, merged_hit))
     ranked.sort(key=lambda entry: entry[:3])
     traced = [(name, step) for name, result in results.items() for step in result.trace or []]
     return SearchResult(
@@ -47,18 +47,21 @@ def composed(results: Mapping[str, AnswerResult], problems: Mapping[str, str]) -
         results.items(), key=lambda item: (item[1].abstained, item[1].unsure, -(item[1].confidence or 0.0), item[0])
     )
     best = ordered[0][1]
-    shown = [ordered[0], *((name, result) for name, result in ordered[1:] if not (result.abstained or result.unsure))]
+    shown_results = [
+        ordered[0],
+        *((name, result) for name, result in ordered[1:] if not (result.abstained or result.unsure)),
+    ]
     parts, citations = list[Part](), list[Citation]()
-    for place, (name, result) in enumerate(shown):
-        if place:
+    for rank, (name, result) in enumerate(shown_results):
+        if rank:
             parts.append(TextPart(text=name, citations=[], style="heading", folded=True))
-        parts += [_renumbered(part, len(citations), folded=part.folded or place > 0) for part in result.parts]
+        parts += [_renumbered(part, len(citations), folded=part.folded or rank > 0) for part in result.parts]
         citations += [
             citation.model_copy(update={"n": citation.n + len(citations), "corpus": name, "version": result.version})
             for citation in result.citations
         ]
-    counts = [result.counts for _, result in shown]
-    models = dict.fromkeys(result.model for _, result in shown if result.model is not None)
+    counts = [result.counts for _, result in shown_results]
+    models = dict.fromkeys(result.model for _, result in shown_results if result.model is not None)
     traced = [(name, step) for name, result in results.items() for step in result.trace or []]
     return best.model_copy(
         update={
@@ -67,7 +70,10 @@ def composed(results: Mapping[str, AnswerResult], problems: Mapping[str, str]) -
             "citations": citations,
             "model": ", ".join(models) or None,
             "counts": AnswerCounts(
-                **{name: sum(getattr(each, name) for each in counts) for name in AnswerCounts.model_fields}
+                **{
+                    name: sum(getattr(corpus_counts, name) for corpus_counts in counts)
+                    for name in AnswerCounts.model_fields
+                }
             ),
             "spent": sum((result.spent for result in results.values()), Spent()),
             "trace": [step.model_copy(update={"step": f"{name}: {step.step}"}) for name, step in traced] or None,

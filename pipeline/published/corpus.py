@@ -269,9 +269,9 @@ class PublishedCorpus:
             return query, []
         with self.opened() as opened:
             fields = opened.own_fields.types
-        where = {name: test for name, test in query.filters.where.items() if name in fields}
+        known_tests = {name: test for name, test in query.filters.where.items() if name in fields}
         ignored = [name for name in query.filters.where if name not in fields]
-        return replace(query, filters=query.filters.model_copy(update={"where": where})), ignored
+        return replace(query, filters=query.filters.model_copy(update={"where": known_tests})), ignored
 
     def search(
         self, query: Query, stopped: Callable[[], bool] = lambda: False, *, calibrated: bool = False

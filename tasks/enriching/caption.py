@@ -117,8 +117,8 @@ def compose(caption: str, description: str, inner_text: str, section_path: Seque
 
 def has_inner_text(row: Mapping[str, Any]) -> bool:
     """Return whether the row of a figure ends in words inside it, which ``compose`` puts last."""
-    others = (str(row["caption"]).strip(), as_one_line(row["description"] or ""), *row["section_path"][-1:], WITHOUT_WORDS)
-    return not any(other and str(row["text"]).endswith(other) for other in others)
+    labels = (str(row["caption"]).strip(), as_one_line(row["description"] or ""), *row["section_path"][-1:], WITHOUT_WORDS)
+    return not any(label and str(row["text"]).endswith(label) for label in labels)
 
 
 def as_one_line(description: str) -> str:

@@ -41,8 +41,8 @@ def _bars(grey: NDArray[np.uint8], least: int, thick: int) -> list[BBox]:
     ink, crossed = (scipy.ndimage.black_tophat(grey, size=size) > INK_LEVELS for size in ((thick + 1, 1), thick + 1))
     run, reach = least // 2 | 1, (thick + 2) | 1
     pieces = scipy.ndimage.maximum_filter1d(scipy.ndimage.minimum_filter1d(ink.astype(np.uint8), run), run)
-    whole = scipy.ndimage.minimum_filter1d(scipy.ndimage.maximum_filter1d(pieces, reach), reach)
-    labels, _ = scipy.ndimage.label(pieces | (whole & crossed), np.ones((3, 3)))
+    closed_pieces = scipy.ndimage.minimum_filter1d(scipy.ndimage.maximum_filter1d(pieces, reach), reach)
+    labels, _ = scipy.ndimage.label(pieces | (closed_pieces & crossed), np.ones((3, 3)))
     boxes = [
         BBox(columns.start, rows.start, columns.stop, rows.stop) for rows, columns in scipy.ndimage.find_objects(labels)
     ]

@@ -119,9 +119,9 @@ class _Tools:
     ) -> dict[str, Any]:
         """Return passages, tables and figures for a query in plain words, best first, each with its document and page."""
         async with self._asking(ctx) as inset:
-            asked = {"query": query, "k": k, "offset": offset, "filters": filters, "version": version, "preset": preset}
+            arguments = {"query": query, "k": k, "offset": offset, "filters": filters, "version": version, "preset": preset}
             several = _several(corpus)
-            request = cast("models.SearchRequest", {**asked, "highlight": False})
+            request = cast("models.SearchRequest", {**arguments, "highlight": False})
             reply = await (
                 inset.search(corpus, **request)
                 if several is None
@@ -142,9 +142,15 @@ class _Tools:
     ) -> dict[str, Any]:
         """Answer a question by text, tables and figures in order; ``citations`` of a part are numbers of those below."""
         async with self._asking(ctx) as inset:
-            asked = {"question": question, "filters": filters, "version": version, "answer": preset, "history": [*history]}
+            arguments = {
+                "question": question,
+                "filters": filters,
+                "version": version,
+                "answer": preset,
+                "history": [*history],
+            }
             several = _several(corpus)
-            request = cast("models.AnswerRequest", asked)
+            request = cast("models.AnswerRequest", arguments)
             reply = await (
                 inset.answer(corpus, **request)
                 if several is None

@@ -123,7 +123,7 @@ class TestParts:
     def test_a_row_that_a_hit_names_is_there(self, client: TestClient) -> None:
         hit = client.post(f"{BASE}/search", json={"query": "steel winch", "k": 1}).json()["hits"][0]
         row = client.get(f"{BASE}/rows/{hit['evidence_id']}").json()
-        assert all(row[name] == hit[name] for name in row.keys() & hit.keys())
+        assert all(row[name] == hit[name] for name in row.keys() & hit.keys() - {"version"})
         assert client.get(f"{BASE}/rows/{'0' * 8}-0000-0000-0000-{'0' * 12}").status_code == 404
         assert client.get(f"{BASE}/tables/{hit['evidence_id']}").status_code == 404
 
@@ -278,6 +278,7 @@ def test_every_operation_has_an_example_that_is_valid(client: TestClient) -> Non
                 schema_examples = api["components"]["schemas"][name]["examples"]
                 for example in schema_examples:
                     check(content["schema"], example)
+                    examples += 1
                 assert schema_examples
             for content in operation["responses"]["200"].get("content", {}).values():
                 if "example" in content:

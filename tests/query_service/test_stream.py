@@ -102,7 +102,7 @@ def test_what_a_request_says_reaches_the_corpus() -> None:
     corpus = writing(lambda _: iter(EVENTS))
     body = {"question": " ? ", "answer": "written", "settings": {"rounds": 2}, "preset": "hybrid", "picture": "AAAA"}
     assert client(corpus).post(f"{BASE}/answer", json=body).status_code == 200
-    expected = AnswerQuery("?", answer="written", settings={"rounds": 2}, preset="hybrid", picture=b"\0\0\0")
+    expected = AnswerQuery("?", answer="written", settings={"rounds": 2}, preset="hybrid", picture=b"\0\0\0", history=[])
     assert corpus.answer_queries == [expected]
 
 

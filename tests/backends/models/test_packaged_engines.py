@@ -71,7 +71,7 @@ def test_broken_pictures_are_bad_input(engine: Engine, data: bytes) -> None:
 def test_errors_of_the_engine_are_bad_input(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, why: str, code: FailureCode
 ) -> None:
-    def fail(_pixels: object) -> None:
+    def fail(_pixels: object, **_options: object) -> None:
         raise RuntimeError(f"traceback\nonnxruntime: {why}")
 
     model = engine.make()

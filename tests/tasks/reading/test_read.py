@@ -134,7 +134,7 @@ def test_left_to_right_lines_are_left_as_they_are_and_their_letters_not_read() -
 
 def test_a_page_whose_letters_cannot_be_read_is_a_failure_and_the_others_are_read() -> None:
     pages = {1: _Page(1, [_line("שלום", 200, 100)], unreadable_letters=True), 2: _Page(2, [_line("Pump", 72, 100, page=2)])}
-    parsed = parse(_Document(pages), "d", ParseOptions(), keep_figure=lambda _name, _picture: None)
+    parsed = parse(_Document(pages), "d", ParseOptions(layout="never"), keep_figure=lambda _name, _picture: None)
     assert [line.text for line in parsed.lines] == ["Pump"]
     assert [(failure.page, failure.code) for failure in parsed.failures] == [(1, FailureCode.PAGE_UNREADABLE)]
 

@@ -24,7 +24,7 @@ from schemas.ids import figure_file
 from schemas.ports import Lexicon
 from tasks.enriching.chunk import chunk
 from tasks.figures.pixel_rules import rules_in, straightened
-from tasks.figures.segment import cut, pictures_to_segment
+from tasks.figures.segment import cut, pictures_to_segment, pictures_with_tables, tables_in
 from tasks.reading.contents import build_tree
 from tasks.reading.recognise import pictures_to_recognise
 from tasks.reading.structure import structure
@@ -38,13 +38,14 @@ FEW_PICTURES, FEW_PAGES, FEW_DOCUMENTS = 4, 16, 16
 
 
 class LookedAt(NamedTuple):
-    """The pictures of a document that models look at: to recognise text in, and to segment.
+    """The pictures of a document that models look at: to recognise text in, to segment, and to search for tables.
 
     ``compared`` are those among the first with which a text layer is compared.
     """
 
     recognised: list[str]
     segmented: list[str]
+    searched: list[str]
     compared: list[str]
 
 
@@ -55,6 +56,7 @@ def looked_at(parsed: ParsedDocumentFile, lexicon: Lexicon, *, reads: bool, segm
     return LookedAt(
         [*pictures_to_recognise(parsed.placements, parsed.labelled), *compared] if reads else [],
         pictures_to_segment(parsed.placements) if segments else [],
+        pictures_with_tables(parsed.placements) if reads and segments else [],
         compared,
     )
 
@@ -124,6 +126,14 @@ class _SegmenterActor(_PictureActor):
         return Segmented(figure_id, tuple(segments), rules=tuple(rules))
 
 
+class _TableFinderActor(_SegmenterActor):
+    """Finds the tables, and their rules, in pictures that aren't pages."""
+
+    def _look(self, figure_id: str, picture: bytes) -> Segmented:
+        tables = tables_in(picture, self._detector.detect(picture))
+        return Segmented(figure_id, (), rules=tuple(rules_in(picture) if tables else ()), tables=tuple(tables))
+
+
 _OF_THE_PICTURE = frozenset({FailureCode.IMAGE_REJECTED, FailureCode.MODEL_FAILED})
 
 
@@ -158,6 +168,8 @@ recognise = partial(_look_at, _RecogniserActor, FEW_PICTURES)
 """Recognises text in figures."""
 segment = partial(_look_at, _SegmenterActor, FEW_PAGES)
 """Cuts figures out of pictures of pages, and stores them."""
+find_tables = partial(_look_at, _TableFinderActor, FEW_PAGES)
+"""Finds tables in pictures that aren't pages."""
 
 
 def _run(
@@ -259,6 +271,7 @@ def structure_with(
         {recognition.id: recognition.lines for recognition in recognised if recognition.id not in layered},
         {page.id: page.segments for page in segmented},
         {page.id: page.rules for page in segmented},
+        {picture.id: picture.tables for picture in segmented if picture.tables},
     )
     return dataclasses.replace(document, failures=(*parsed.failures, *failures))
 

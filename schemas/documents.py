@@ -301,12 +301,16 @@ class Recognised:
 
 @dataclass(frozen=True, slots=True)
 class Segmented:
-    """The segments of one page's picture and its rules, as boxes in its pixels; or the failure."""
+    """The segments of one page's picture and its rules, as boxes in its pixels; or the failure.
+
+    ``tables`` are those of a picture that isn't a page, and has no segments.
+    """
 
     id: str
     segments: tuple[Segment, ...]
     failure: str | None = None
     rules: tuple[BBox, ...] = ()
+    tables: tuple[BBox, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class Keys:
     attempt: str
     recognised: str
     segmented: str
+    searched_for_tables: str
     structured: str
     assembled: str
     settings: str
@@ -59,6 +60,8 @@ def keys_of(
     parse = parse_key(corpus.parse)
     recognised = key(model=recogniser.model_dump() if recogniser else None, skew=SKEW_VERSION)
     segmented = key(model=detector.model_dump() if detector else None, step=SEGMENT_VERSION, skew=SKEW_VERSION)
+    # A picture may be a page in one document and none in another, and is searched for other things then.
+    searched_for_tables = key(segmented=segmented, found="tables")
     structured = key(
         parse=parse,
         recognised=recognised,
@@ -90,7 +93,7 @@ def keys_of(
         questions=questions_digest(corpus.questions),
         **_experiment(corpus),
     )
-    return Keys(parse, attempt, recognised, segmented, structured, assembled, settings, drawn)
+    return Keys(parse, attempt, recognised, segmented, searched_for_tables, structured, assembled, settings, drawn)
 
 
 def _descriptions(

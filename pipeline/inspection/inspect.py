@@ -9,7 +9,7 @@ from backends.stores.document_files import ParsedDocumentFile, parsed_file, read
 from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource
 from pipeline.inspection.view import write_view
-from ray_jobs.enrich import looked_at, recognise, segment, structure_with
+from ray_jobs.enrich import find_tables, looked_at, recognise, segment, structure_with
 from ray_jobs.pools import errors_as_bad_input
 from schemas.corpus import ParseOptions
 from schemas.corpus.models import CaptionOptions
@@ -155,9 +155,10 @@ def _structured(store: ObjectStore, parsed_at: str, captions: CaptionOptions, re
         fault = reason_to_replace_layer(layered, parsed.lines, lines, lexicon)
         if fault is not None:
             read(sorted({placement.figure_id or "" for placement in layered.values()} - lines.keys()))
-    for batch in segment(pictures.segmented, captions, store.root) if pictures.segmented else ():
-        segmented.extend(batch)
-        report(Step.SEGMENT, len(segmented), len(pictures.segmented))
+    for names, find in ((pictures.segmented, segment), (pictures.searched, find_tables)):
+        for batch in find(names, captions, store.root) if names else ():
+            segmented.extend(batch)
+            report(Step.SEGMENT, len(segmented), len(pictures.segmented) + len(pictures.searched))
     with errors_as_bad_input("structuring it"):
         return structure_with(read_parsed(store, parsed_at), recognised, segmented, fault_of_layer=fault)
 

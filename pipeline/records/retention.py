@@ -190,7 +190,7 @@ def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTab
 
 def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[RecordCache], NeededRecords]) -> None:
     store, keys, version = workspace.store, manifest.keys, manifest.version
-    for name, noun in (("recognised", Recognised), ("segmented", Segmented)):
+    for name, noun in (("recognised", Recognised), ("segmented", Segmented), ("searched_for_tables", Segmented)):
         if name in keys:
             pictures = needed(RecordCache(store, f"recognised/{keys[name]}", schema_of(noun)))
             for placements in placement_parts(store, version):

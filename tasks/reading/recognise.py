@@ -265,6 +265,50 @@ def with_recognised_tables(
     return replace(document, tables=(*document.tables, *tables)) if tables else document
 
 
+def tables_of_pictures(
+    document: ParsedDocument,
+    recognised: Mapping[str, Sequence[RecognisedLine]],
+    tables: Mapping[str, Sequence[BBox]],
+    rules: Mapping[str, Sequence[BBox]],
+) -> dict[int, list[TableRegion]]:
+    """Return the tables in pictures on upright pages with text of their own, by the order of the placement.
+
+    Args:
+        document: As parsed.
+        recognised: Lines by the id of the picture; boxes in pixels.
+        tables: What a layout model found, by the id of the picture, in pixels.
+        rules: Rules by the id of the picture, in its pixels.
+    """
+    if not tables:
+        return {}
+    upright_pages = {page.page for page in document.pages if page.rotation % 360 == 0}
+    figures = {figure.figure_id: figure for figure in document.figures}
+    tables_by_placement: dict[int, list[TableRegion]] = {}
+    for placement in document.placements:
+        name = placement.figure_id
+        if name is None or name not in tables or placement.role is not Role.CONTENT or placement.page not in upright_pages:
+            continue
+        size = figures[name].width, figures[name].height
+        drawn, promised, boxes = (
+            [unrotated(box, size, placement.bbox, 0).rounded() for box in some]
+            for some in (rules.get(name, ()), tables[name], [line.bbox for line in recognised.get(name, ())])
+        )
+        words = [
+            _tight(Line(placement.page, 0, box, escape(line.text), round(SIZE_SHARE * box.height), bold=False), 0)
+            for line, box in zip(recognised.get(name, ()), boxes, strict=True)
+            if not line.turn and not line.skew
+        ]
+        # Rules alone may be those of a diagram: the layout model must see each table as well.
+        read = [
+            table
+            for table in (_tables(drawn, promised, words, 0) if words else ())
+            if any(holds(box, table.bbox) for box in promised)
+        ]
+        if sure := [table for table in read if _filled(table) >= MOSTLY_FILLED_SHARE]:
+            tables_by_placement[placement.order] = sure
+    return tables_by_placement
+
+
 def _filled(table: TableRegion) -> float:
     """Return the share of a table's cells with words."""
     cells = [cell for row in table.rows for cell in row]

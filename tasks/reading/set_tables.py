@@ -1,9 +1,9 @@
 """Insert the tables of a page, with their captions, into its text."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 
 from schemas.documents import BlockKind, FoundBy, Line, TableOnPage, TableRegion
 from schemas.geometry import BBox
@@ -143,7 +143,7 @@ def with_tables(blocks: Sequence[DraftBlock], tables: Sequence[tuple[TableRegion
     set_blocks = list(blocks)
     for table, table_lines in tables:
         set_blocks = _with_table(set_blocks, table, table_lines)
-    return _with_table_captions(set_blocks)
+    return _with_table_captions(set_blocks, [block for block in set_blocks if block.kind is BlockKind.TABLE])
 
 
 def _with_table(blocks: Sequence[DraftBlock], table: TableRegion, table_lines: frozenset[Line]) -> list[DraftBlock]:
@@ -183,6 +183,24 @@ def _block(table: TableRegion, lines: Sequence[Line] = ()) -> DraftBlock:
     )
 
 
+def with_tables_of_pictures(blocks: Sequence[DraftBlock], tables: Mapping[int, Sequence[TableRegion]]) -> list[DraftBlock]:
+    """Insert the tables in pictures, by the order of the placement: each after its picture, and the caption below that."""
+    if not tables:
+        return list(blocks)
+    set_blocks: list[DraftBlock] = []
+    added: list[DraftBlock] = []
+    waiting: list[DraftBlock] = []
+    for block, after in zip_longest(blocks, blocks[1:]):
+        set_blocks.append(block)
+        if block.kind is BlockKind.FIGURE and block.placement is not None:
+            waiting = [_block(table) for table in tables.get(block.placement.order, ())]
+            added += waiting
+        if after is None or after.kind is not BlockKind.CAPTION or after.placement is not block.placement:
+            set_blocks += waiting
+            waiting = []
+    return _with_table_captions(set_blocks, added)
+
+
 def _position(blocks: Sequence[DraftBlock], box: BBox) -> int:
     """Return where in reading order a table without lines of its own goes: before the first text below it."""
     middle = box.centre_y
@@ -196,8 +214,7 @@ def _position(blocks: Sequence[DraftBlock], box: BBox) -> int:
     return len(blocks) if after is None else after
 
 
-def _with_table_captions(blocks: Sequence[DraftBlock]) -> list[DraftBlock]:
-    tables = [block for block in blocks if block.kind is BlockKind.TABLE]
+def _with_table_captions(blocks: list[DraftBlock], tables: Sequence[DraftBlock]) -> list[DraftBlock]:
     captions = [block for block in blocks if block.label is not None and block.label.kind is LabelKind.TABLE]
     pairs = sorted(
         (caption.bbox.gap_y(table.bbox), caption_number, table_number)

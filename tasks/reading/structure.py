@@ -48,15 +48,16 @@ from tasks.reading.recognise import (
     pages_as_read,
     skews_of,
     straightened,
+    tables_of_pictures,
     with_recognised_tables,
     with_words,
 )
 from tasks.reading.set_figures import with_figures, with_icons, with_words_of_segments
-from tasks.reading.set_tables import join_continued, with_tables
+from tasks.reading.set_tables import join_continued, with_tables, with_tables_of_pictures
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "40"
+STRUCTURE_VERSION = "41"
 
 
 def build_document(
@@ -218,6 +219,7 @@ def structure(
     recognised: Mapping[str, Sequence[RecognisedLine]],
     segments: Mapping[str, Sequence[Segment]] = MappingProxyType({}),
     rules: Mapping[str, Sequence[BBox]] = MappingProxyType({}),
+    tables: Mapping[str, Sequence[BBox]] = MappingProxyType({}),
 ) -> StructuredDocument:
     """Return a document in reading order.
 
@@ -228,11 +230,13 @@ def structure(
         parsed: The document as parsed.
         recognised: OCR lines of figures and scanned pages, by figure id; boxes in pixels.
         segments: Figures cut out of pages that are a picture, by the picture's id.
-        rules: Rules in the pixels of such pages, by the picture's id.
+        rules: Rules in the pixels of such pages, and of pictures with tables, by the picture's id.
+        tables: Tables in pictures on other pages, by the picture's id; boxes in pixels.
     """
     as_parsed = parsed
     pages, skews = pages_as_read(parsed, recognised), skews_of(parsed, recognised)
     degrees = {page: skew.degrees for page, skew in skews.items()}
+    pictured = tables_of_pictures(parsed, recognised, tables, rules)
     # Boxes are those of straight pages until `as_scanned` turns them back, so that what is in one row is level.
     parsed = with_words(straightened(parsed, skews), recognised)
     # Tables come before segments, since a table that is read gets no picture.
@@ -247,7 +251,9 @@ def structure(
     blocks = [
         replace(block, level=headings.level_of(block.lines)) if block.kind is BlockKind.HEADING else block
         for content in contents
-        for block in _blocks(content, margins, headings, hyphenated, typewritten=typewritten)
+        for block in with_tables_of_pictures(
+            _blocks(content, margins, headings, hyphenated, typewritten=typewritten), pictured
+        )
     ]
     blocks = with_footnotes(join_continued(with_item_depths(blocks)), body_size(lines))
     read_pages = {line.page for line in lines}

@@ -35,6 +35,7 @@ from ray_jobs.enrich import (
     FEW_PAGES,
     FEW_PICTURES,
     Unstructured,
+    find_tables,
     looked_at,
     recognise,
     segment,
@@ -150,6 +151,7 @@ class _Structuring:
         store, keys = workspace.store, workspace.keys
         self._recognised = RecordCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
         self._segmented = RecordCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))
+        self._searched = RecordCache(store, f"recognised/{keys.searched_for_tables}", schema_of(Segmented))
         self._lexicon = Simplemma()
         self._unfinished: dict[str, tuple[FailureCode, str]] = {}
         self.counts = Counter(recognised=0, over_budget=0, segmented=0, structured=0)
@@ -196,7 +198,9 @@ class _Structuring:
             self._recognise(chain.from_iterable(scans.values()))
             self.counts.update(layers_replaced=len(faults))
         to_segment = [name for of_document in pictures.values() for name in of_document.segmented]
-        self._look(self._segmented, self._segmented.missing(to_segment), segment, FEW_PAGES, Step.SEGMENT)
+        to_search = [name for of_document in pictures.values() for name in of_document.searched]
+        for cache, names, find in ((self._segmented, to_segment, segment), (self._searched, to_search, find_tables)):
+            self._look(cache, cache.missing(names), find, FEW_PAGES, Step.SEGMENT)
 
         def unstructured(doc_id: str) -> Unstructured:
             of_document = pictures[doc_id]
@@ -204,10 +208,11 @@ class _Structuring:
             return Unstructured(
                 doc_id,
                 rows_of(Recognised, self._recognised.read(recognised)),
-                rows_of(Segmented, self._segmented.read(of_document.segmented)),
+                rows_of(Segmented, self._segmented.read(of_document.segmented))
+                + rows_of(Segmented, self._searched.read(of_document.searched)),
                 {
                     name: self._unfinished[name]
-                    for name in (*recognised, *of_document.segmented)
+                    for name in (*recognised, *of_document.segmented, *of_document.searched)
                     if name in self._unfinished
                 },
                 faults.get(doc_id),

@@ -20,7 +20,7 @@ from schemas.documents import (
 )
 from schemas.geometry import BBox
 from schemas.tags import placeholders
-from tasks.figures.segment import cut, pictures_to_segment, with_segments
+from tasks.figures.segment import cut, pictures_to_segment, pictures_with_tables, tables_in, with_segments
 from tasks.reading.structure import structure
 from tests.tasks.reading.pages import SCAN, scanned
 
@@ -212,3 +212,29 @@ def test_a_segment_of_running_text_is_text() -> None:
     structured_document = structure(scanned(), {SCAN: lines}, {SCAN: [_segment(100, 190, 500, 610)]})
     assert [block.kind for block in structured_document.blocks] == [BlockKind.TEXT]
     assert structured_document.figures == ()
+
+
+def test_pictures_of_pages_with_text_are_searched_for_tables_but_small_and_drawn_ones() -> None:
+    box = BBox(50, 100, 250, 300)
+    placement = Placement(1, 1, box, "c" * 64, Kind.RASTER, Role.CONTENT, "large")
+    others = (
+        replace(placement, figure_id="d" * 64, bbox=BBox(50, 100, 250, 140)),
+        replace(placement, figure_id="e" * 64, kind=Kind.VECTOR),
+        replace(placement, figure_id="f" * 64, role=Role.DECORATIVE),
+        replace(placement, figure_id=None),
+        replace(placement, figure_id=SCAN),
+    )
+    assert pictures_with_tables((*scanned().placements, placement, *others)) == ["c" * 64]
+
+
+def test_a_picture_shows_a_table_where_the_model_is_sure_and_sees_no_figure_and_most_is_white() -> None:
+    def found(kind: RegionKind, score: float) -> LayoutRegion:
+        return LayoutRegion(BBox(20, 20, 780, 500), kind, score)
+
+    table = found(RegionKind.TABLE, 0.9)
+    white, window = _png([(20, 20, 780, 40)]), _png([(0, 0, 800, 1000)])
+    assert tables_in(white, [found(RegionKind.WORDS, 0.95), table, found(RegionKind.FIGURE, 0.5)]) == [table.bbox]
+    assert tables_in(window, [table]) == []
+    assert tables_in(white, [found(RegionKind.FIGURE, 0.95), table]) == []
+    assert tables_in(white, [found(RegionKind.TABLE, 0.6)]) == []
+    assert tables_in(white, []) == []

@@ -9,8 +9,10 @@ from schemas.documents import (
     BlockKind,
     Figure,
     FoundBy,
+    Kind,
     LayoutRegion,
     Line,
+    Placement,
     RecognisedLine,
     RegionKind,
     Role,
@@ -184,6 +186,51 @@ def test_the_hidden_words_of_a_skewed_scan_are_read_as_its_recognised_ones() -> 
         )
         document = structure(replace(scan, lines=lines), {SCAN: [stamp]}, {SCAN: [_segment(box, RegionKind.TABLE)]})
         assert _rows(document) == rows
+
+
+def _with_picture(rows: Sequence[Sequence[str]] = ROWS, rotation: int = 0, caption: str = "") -> StructuredDocument:
+    """Return a page with text, whose only picture is half as large as its pixels, and shows a table."""
+    name = "c" * 64
+    texts = {60: "The torques are those of a cold engine.", 420: "Tighten the screws crosswise."}
+    if caption:
+        texts[280] = caption
+    lines = tuple(Line(1, top, BBox(40, top, 360, top + 12), text, 10, bold=False) for top, text in sorted(texts.items()))
+    document = replace(
+        scanned(rotation),
+        lines=lines,
+        figures=(Figure(name, "0" * 40, 800, 400, "png"),),
+        placements=(Placement(1, 0, BBox(0, 75, 400, 275), name, Kind.RASTER, Role.CONTENT, "large"),),
+    )
+    return structure(document, {name: _words(rows)}, rules={name: _grid()}, tables={name: [BOX.grown(10)]})
+
+
+def test_a_table_in_a_picture_follows_the_picture_which_keeps_its_place() -> None:
+    found = _with_picture()
+    assert _rows(found) == ROWS
+    assert kinds(found) == [BlockKind.TEXT, BlockKind.FIGURE, BlockKind.TABLE, BlockKind.TEXT]
+    (figure,) = found.figures
+    assert figure.placement.bbox == BBox(0, 75, 400, 275)
+    assert of(found, BlockKind.TABLE)[0].bbox == pytest.approx([50, 175, 351, 256], abs=1)
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        ("Figure 2: Torques", [BlockKind.TEXT, BlockKind.FIGURE, BlockKind.CAPTION, BlockKind.TABLE, BlockKind.TEXT]),
+        ("Table 2: Torques", [BlockKind.TEXT, BlockKind.FIGURE, BlockKind.TABLE, BlockKind.TEXT]),
+    ],
+)
+def test_a_caption_stays_with_the_picture_or_belongs_to_its_table(caption: str, expected: list[BlockKind]) -> None:
+    found = _with_picture(caption=caption)
+    assert kinds(found) == expected
+    (table,) = of(found, BlockKind.TABLE)
+    assert table.text.startswith(caption) == caption.startswith("Table")
+
+
+def test_a_picture_with_few_words_in_its_cells_or_on_a_rotated_page_is_no_table() -> None:
+    few = [["Part", "", "Test"], ["", "40", ""], ["", "", ""], ["Seal", "", "5"]]
+    assert BlockKind.TABLE not in kinds(_with_picture(few))
+    assert BlockKind.TABLE not in kinds(_with_picture(rotation=90))
 
 
 def _hidden(cells: Sequence[tuple[float, float, str]]) -> tuple[Line, ...]:

@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -539,8 +540,8 @@ class _Faults:
 
     def kinds(self) -> list[str]:
         """Return the kinds of faults that the store can have."""
-        common = ["kill", "flip", "truncate", "lose", "vanish", "clock", "unreadable_source"]
-        local = ["full_disk", "read_only", "unreadable_folder"]
+        common = ["kill", "flip", "truncate", "lose", "vanish", "unreadable_source"]
+        local = ["full_disk", "read_only", "unreadable_folder", "clock"]
         return common + (local if isinstance(self._workspace.store, FolderStore) else [])
 
     def change(self) -> None:
@@ -630,11 +631,13 @@ class _Faults:
 
     @contextlib.contextmanager
     def _clock(self) -> Iterator[None]:
-        """Write a lease of a run whose clock was ahead, or behind."""
+        """Write the lease, an hour old by the store's clock, of a run whose clock was ahead, or behind."""
         until = datetime.now(UTC) + timedelta(days=self._pick.choice((-3650, -1, 1, 3650)))
         lease = Lease(run_id="other clock", fence=1, until=until, host="elsewhere")
         store = self._workspace.store
         store.swap(LEASE, lease.model_dump_json().encode(), store.etag(LEASE))
+        an_hour_ago = time.time() - 3600
+        os.utime(Path(store.root) / LEASE, (an_hour_ago, an_hour_ago))
         yield
 
 

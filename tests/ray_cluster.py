@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -38,8 +39,9 @@ class RayCluster:
     def add(self, *, cpus: int, gpus: int = 0, head: bool = False, port: int | None = None) -> "subprocess.Popen[bytes]":
         """Start a node, and wait until it is one; ``port`` is that of a head that is started again, ``gpus`` are pretended."""
         arguments = ["--address", self.address]
+        dashboard = free_port()
         if head:
-            port, dashboard = port or free_port(), free_port()
+            port = port or free_port()
             self.address, self.jobs = f"{_HOST}:{port}", f"http://{_HOST}:{dashboard}"
             arguments = ["--head", "--port", str(port), "--include-dashboard", "true", "--dashboard-port", str(dashboard)]
             arguments += ["--ray-client-server-port", str(free_port()), "--temp-dir", str(self.folder / "r")]
@@ -66,6 +68,8 @@ class RayCluster:
         self.nodes.append(node)
         wait_for(lambda: node.poll() is not None or b"Ray runtime started" in log.read_bytes(), "a node of Ray")
         assert node.poll() is None, log.read_text()
+        if head:  # its job server starts after it
+            wait_for(lambda: _listens(dashboard), "Ray's job server")
         return node
 
     def kill(self, node: "subprocess.Popen[bytes]") -> None:
@@ -81,6 +85,12 @@ class RayCluster:
         for node in self.nodes:
             if node.poll() is None:
                 self.kill(node)
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((_HOST, port), 1):
+        return True
+    return False
 
 
 @contextlib.contextmanager

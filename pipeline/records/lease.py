@@ -62,7 +62,7 @@ def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
     if current is not None and current.run_id != run_id and _is_alive(store, current):
         raise HeldError(
             f"{store.root}: run {current.run_id!r} is using this corpus {_whereabouts(current)}, and holds it until "
-            f"{current.until:{_TIME}} UTC at least; wait for it, or stop it first"
+            f"{_now() + TERM - timedelta(seconds=store.age_s(LEASE) or 0):{_TIME}} UTC at least; wait for it, or stop it first"
         )
     # A new run gets a larger fence than all before, by which ``move_pointer`` refuses a run that lost its lease unnoticed.
     own_lease = current if current is not None and current.run_id == run_id else None

@@ -369,7 +369,9 @@ def planned_workspace(workspace: Workspace, version: str) -> Workspace:
     except FileNotFoundError:
         plan = None
     if plan is not None and plan.corpus not in (None, workspace.corpus):
-        workspace = replace(open_corpus(plan.corpus, workspace.file), store=workspace.store)
+        # Where the work is done is of now: the cluster of the plan may be dead.
+        corpus = plan.corpus.model_copy(update={"ray": workspace.corpus.ray})
+        workspace = replace(open_corpus(corpus, workspace.file), store=workspace.store)
     if plan is None or plan.assembled not in ("", workspace.keys.assembled):
         raise UserError(f"{workspace.file}, or a file that it names, changed while the refresh ran; refresh again")
     return workspace

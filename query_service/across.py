@@ -31,7 +31,7 @@ from query_service.requests import (
 from query_service.stream import EVENT, as_json, as_server_sent
 from query_service.telemetry import describe, metrics_of, note_corpus
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult, AnswerStarted, PartFinished
-from schemas.errors import InsetError, NotFoundError, RequestError
+from schemas.errors import InsetError, NotFoundError
 from schemas.evidence import SearchResult
 
 MOST_HITS = 200
@@ -142,12 +142,11 @@ async def _each(
     """Ask corpora at once, and return the results by name, and why others have none.
 
     Raises:
-        NotFoundError: One that is named isn't there for the caller, or none is.
-        RequestError: The request names a version.
+        NotFoundError: One that is named isn't there for the caller, or none is, or the request names a version.
         InsetError, HTTPException: That of the first corpus, if all have failed.
     """
     if body.version is not None:
-        raise RequestError("a version is one of a corpus: leave it out to ask several")
+        raise NotFoundError("a version is one of a corpus: leave it out to ask several")
     names = list(dict.fromkeys(body.corpora or corpora_of(request)))
     if not names:
         raise NotFoundError("no corpus is served here")

@@ -102,6 +102,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 started = True
                 _add_headers(message)
+                if is_head:  # the server expects no body then
+                    scope["method"] = "HEAD"
             elif is_head:
                 message = {**message, "body": b""}
             await send(message)

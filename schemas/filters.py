@@ -327,6 +327,7 @@ class Filters(Frozen):
         max_length=MOST_GLOBS,
         description="Fields of the corpus's own, by name: a value, a list of which one fits, or bounds such as "
         '{">=": 7}; dates such as 2024-03-31.',
+        json_schema_extra={"additionalProperties": False},
     )
     superseded: Annotated[
         Literal["exclude", "include"] | None,

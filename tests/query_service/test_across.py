@@ -161,7 +161,7 @@ def test_named_corpora_alone_are_asked_and_a_key_sees_its_own(corpora: dict[str,
     assert hidden.text.replace("pumps", "nones") == absent.text
     assert client.post("/v1/search", json=SEARCH | {"k": 4}, headers=headers).status_code == 403
     assert client.post("/v1/answer", json={"question": "valve?", "corpora": ["pumps"]}, headers=headers).status_code == 404
-    assert client.post("/v1/search", json=SEARCH | {"version": LIVE}, headers=headers).status_code == 400
+    assert client.post("/v1/search", json=SEARCH | {"version": LIVE}, headers=headers).status_code == 404
     assert client.post("/v1/search", json=SEARCH | {"corpora": []}, headers=headers).status_code == 422
     assert client.post("/v1/search", json=SEARCH).status_code == 401
 

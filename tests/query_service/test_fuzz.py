@@ -126,6 +126,8 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
                 body["settings"] = {name: value for name, value in body["settings"].items() if name not in name_settings}
             if isinstance(body.get("steps"), dict):
                 body["steps"] = {name: step for name, step in body["steps"].items() if name == "select"}
+            if isinstance(body.get("filters"), dict):  # this corpus has no fields of its own
+                body["filters"].pop("where", None)
             if body.get("highlight"):  # the nearest sentences of many hits are refused for their price
                 body["highlight"] = False
         return body

@@ -105,9 +105,10 @@ def receive(picture: bytes) -> bytes:
     Raises:
         RequestError: It is in no format of ``RECEIVED_FORMATS``, broken, or has more than ``RECEIVED_PIXELS``.
     """
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image, ImageFile, UnidentifiedImageError
 
     with _RECEIVING:
+        ImageFile.LOAD_TRUNCATED_IMAGES = False  # WeasyPrint lets the whole process take cut pictures
         try:
             return _received(picture)
         except (RequestError, MemoryError):

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from schemas.answers import AnswerCounts, AnswerResult, Citation, Part, TablePart, TextPart
-from schemas.evidence import AskedCorpus, Hit, SearchResult
+from schemas.evidence import AskedCorpus, Hit, SearchResult, TraceStep
 from schemas.versions import Spent
 
 
@@ -27,14 +27,13 @@ def merged(results: Mapping[str, SearchResult], problems: Mapping[str, str], off
             merged_hit = hit.model_copy(update={"score": score, "corpus": name, "version": result.version})
             ranked.append((-score, rank, name, merged_hit))
     ranked.sort(key=lambda entry: entry[:3])
-    traced = [(name, step) for name, result in results.items() for step in result.trace or []]
     return SearchResult(
         version="",
         preset=" ".join(dict.fromkeys(result.preset for result in results.values())),
         hits=[hit for *_, hit in ranked[offset : offset + k]],
         more=len(ranked) > offset + k or any(result.more for result in results.values()),
-        trace=[step.model_copy(update={"step": f"{name}: {step.step}"}) for name, step in traced] or None,
-        corpora=_asked({name: (result.version, result.preset) for name, result in results.items()}, problems),
+        trace=_trace(results),
+        corpora=_asked(results, problems),
     )
 
 
@@ -62,7 +61,6 @@ def composed(results: Mapping[str, AnswerResult], problems: Mapping[str, str]) -
         ]
     counts = [result.counts for _, result in shown_results]
     models = dict.fromkeys(result.model for _, result in shown_results if result.model is not None)
-    traced = [(name, step) for name, result in results.items() for step in result.trace or []]
     return best.model_copy(
         update={
             "version": "",
@@ -76,8 +74,8 @@ def composed(results: Mapping[str, AnswerResult], problems: Mapping[str, str]) -
                 }
             ),
             "spent": sum((result.spent for result in results.values()), Spent()),
-            "trace": [step.model_copy(update={"step": f"{name}: {step.step}"}) for name, step in traced] or None,
-            "corpora": _asked({name: (result.version, result.preset) for name, result in results.items()}, problems),
+            "trace": _trace(results),
+            "corpora": _asked(results, problems),
         }
     )
 
@@ -89,8 +87,16 @@ def _renumbered(part: Part, before: int, *, folded: bool) -> Part:
     return part.model_copy(update=update)
 
 
-def _asked(results: Mapping[str, tuple[str, str]], problems: Mapping[str, str]) -> list[AskedCorpus]:
+def _trace(results: Mapping[str, SearchResult] | Mapping[str, AnswerResult]) -> list[TraceStep] | None:
+    """Return the steps of all corpora, each with its corpus's name; None if none were traced."""
+    traced = [(name, step) for name, result in results.items() for step in result.trace or []]
+    return [step.model_copy(update={"step": f"{name}: {step.step}"}) for name, step in traced] or None
+
+
+def _asked(
+    results: Mapping[str, SearchResult] | Mapping[str, AnswerResult], problems: Mapping[str, str]
+) -> list[AskedCorpus]:
     """Return what was asked, by name: versions and presets of those that replied, and why others are left out."""
-    replied = [AskedCorpus(name=name, version=version, preset=preset) for name, (version, preset) in results.items()]
+    replied = [AskedCorpus(name=name, version=result.version, preset=result.preset) for name, result in results.items()]
     left_out = [AskedCorpus(name=name, problem=problem) for name, problem in problems.items()]
     return sorted([*replied, *left_out], key=lambda asked: asked.name)

@@ -64,13 +64,13 @@ lock: ## resolve the dependencies of pyproject.toml again
 		--no-annotate --custom-compile-command "make lock" --quiet -o $(LOCK)
 	$(BIN)/uv pip compile infra/kubeflow/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --custom-compile-command "make lock" --quiet -o infra/kubeflow/requirements.txt
-	$(BIN)/uv pip compile infra/ragas/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-annotate --custom-compile-command "make lock" --quiet -o infra/ragas/requirements.txt
+	$(BIN)/uv pip compile lab/ragas/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-annotate --custom-compile-command "make lock" --quiet -o lab/ragas/requirements.txt
 
 kubeflow: $(KUBEFLOW) ## compile the Kubeflow pipeline; kfp is in .venv-kubeflow: 60 MB
 	@.venv-kubeflow/bin/python -m infra.kubeflow.pipeline
 
-ragas: $(RAGAS) ## make .venv-ragas, with which infra/ragas/score.py scores answers: 600 MB
+ragas: $(RAGAS) ## make .venv-ragas, with which lab/ragas/score.py scores answers: 600 MB
 
 sbom: $(INSTALLED) ## list what is installed in build/sbom.json, in the form of CycloneDX
 	@mkdir -p build
@@ -97,7 +97,7 @@ $(KUBEFLOW): infra/kubeflow/requirements.txt
 	@.venv-kubeflow/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-$(RAGAS): infra/ragas/requirements.txt $(INSTALLED)
+$(RAGAS): lab/ragas/requirements.txt $(INSTALLED)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-ragas
 	@$(BIN)/uv pip install --quiet --python .venv-ragas/bin/python --require-hashes -r $<
 	@touch $@

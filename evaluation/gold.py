@@ -1,4 +1,4 @@
-"""The gold evidence of a question in one version, and rankings of its units: documents, pages, evidence, figures."""
+"""The gold evidence of a question in one version, and the pages and figures of hits."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,6 @@ from schemas.geometry import BBox
 
 FIGURE_IOU = 0.5
 """Minimum IoU of a figure with its gold box."""
-
-COVERED = 0.5
-"""Minimum share of a gold region that a row's region covers; rows are often larger than what answers."""
 
 Placed = Mapping[str, Sequence[tuple[str, int, BBox]]]
 """Figure id to where it stands: source's file name, page, bbox."""
@@ -75,10 +72,6 @@ class Level:
     relevant: Callable[[Gold], dict[str, int]]
     units: Callable[[Gold, Hit], Iterable[str]]
 
-    def ranking(self, gold: Gold, hits: Sequence[Hit]) -> list[str]:
-        """Return the units of hits, best first, each once."""
-        return list(dict.fromkeys(unit for hit in hits for unit in self.units(gold, hit)))
-
     def first_hit(self, gold: Gold, hits: Sequence[Hit]) -> int | None:
         """Return the rank, from 1, of the first hit with a relevant unit."""
         relevant_units = self.relevant(gold)
@@ -96,29 +89,6 @@ def _pages(gold: Gold, hit: Hit) -> Iterator[str]:
         yield f"{'' if page in anywhere else name}#{page}"
 
 
-def _relevant_evidence(gold: Gold) -> dict[str, int]:
-    if gold.question.evidence:
-        return {name: grade for name, grade in gold.question.evidence.items() if grade > 0}
-    return {f"region {number}": 1 for number, _ in enumerate(gold.question.regions)}
-
-
-def _evidence(gold: Gold, hit: Hit) -> list[str]:
-    if gold.question.evidence:
-        return [hit.evidence_id]
-    hit_boxes = list(gold.boxes(hit))
-    covered = [
-        f"region {number}"
-        for number, region in enumerate(gold.question.regions)
-        if any(
-            page == region.page
-            and region.doc in (None, name)
-            and (box & BBox(*region.bbox)).area >= COVERED * BBox(*region.bbox).area
-            for name, page, box in hit_boxes
-        )
-    ]
-    return covered or [hit.evidence_id]
-
-
 def _stands_in(hit: Hit, figure: CitedFigure) -> bool:
     """Return whether a figure stands in a row, which may also only mention it."""
     return figure.figure_id == hit.figure_id or figure.number in hit.tagged_text
@@ -133,16 +103,7 @@ def _figures(gold: Gold, hit: Hit) -> Iterator[str]:
         yield figure_id if number is None else f"figure {number}"
 
 
-LEVELS = (
-    Level(
-        "document",
-        lambda gold: dict.fromkeys(
-            (gold.question.evidence_documents or gold.question.documents) if gold.question.answerable else (), 1
-        ),
-        lambda gold, hit: [gold.document_of(hit)],
-    ),
-    Level("page", lambda gold: {f"{one.doc or ''}#{one.page}": 1 for one in gold.question.pages}, _pages),
-    Level("evidence", _relevant_evidence, _evidence),
-    Level("figure", lambda gold: {f"figure {place}": 1 for place, _ in enumerate(gold.question.figures)}, _figures),
+PAGES = Level(
+    "page", lambda gold: {f"{gold_page.doc or ''}#{gold_page.page}": 1 for gold_page in gold.question.pages}, _pages
 )
-"""Documents, pages, evidence and figures."""
+FIGURES = Level("figure", lambda gold: {f"figure {number}": 1 for number, _ in enumerate(gold.question.figures)}, _figures)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from evaluation.gold import LEVELS, Gold
+from evaluation.gold import FIGURES, PAGES, Gold
 from evaluation.questions import Question
 from schemas.evidence import Hit
 from schemas.gates import EXAMPLES, FUSION_HELPS, NO_QUESTIONS, RECALL, RECALL_KEPT, Bounds, Gate, GateResult
@@ -53,12 +53,11 @@ class ModeReport(BaseModel):
 def ask(questions: Sequence[Gold], search: Search, mode: str) -> ModeReport:
     """Run the answerable questions with one preset; a hit finds the pages that its regions are on, and the figures it shows."""
     answerable = [gold for gold in questions if gold.question.answerable]
-    _, page_level, _, figure_level = LEVELS
     scores = [
         QuestionScore(
             id=gold.question.id,
-            page_rank=page_level.first_hit(gold, hits),
-            figure_rank=figure_level.first_hit(gold, hits),
+            page_rank=PAGES.first_hit(gold, hits),
+            figure_rank=FIGURES.first_hit(gold, hits),
         )
         for gold, hits in ((gold, search(gold.question.question, DEPTH)) for gold in answerable)
     ]

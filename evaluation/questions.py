@@ -1,7 +1,6 @@
 """Questions with known answers."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -113,15 +112,6 @@ def read_records(path: Path, kind: type[Record], noun: str) -> list[Record]:
         except (ValueError, RecursionError) as error:
             raise UserError(mistake_at(f"{path}: line {number}", error)) from error
     return records
-
-
-def write_records(records: Iterable[BaseModel], path: Path, *, exclude_defaults: bool = False) -> None:
-    """Write records as JSONL; raises ``UserError`` if the file can't be written."""
-    lines = (record.model_dump_json(exclude_defaults=exclude_defaults) for record in records)
-    try:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"can't write {path}: {error.strerror}") from error
 
 
 def mistake_at(location: str, error: ValueError | RecursionError, *, below: str = "") -> str:

@@ -1,6 +1,7 @@
 """The DAG that runs experiments: the entry point ``inset.dags``, which ``dags/installed.py`` loads."""
 
 import logging
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.records.differences import REPORT, Compared, stored_name
-from plugins.airflow_run import RETRIES, corpus_file, has_moved, logged_errors
+from plugins.airflow_run import RETRIES, corpus_file, logged_errors
 from schemas.printing import line
 
 if TYPE_CHECKING:
@@ -34,6 +35,21 @@ def _evaluations() -> Any:
     # Of a new DAG, Airflow would run an hour of the last tenth of a day at once.
     timetable = CronTriggerTimetable(cron, timezone="UTC", run_immediately=timedelta(minutes=10))
     return AssetOrTimeSchedule(timetable=timetable, assets=moves)
+
+
+def has_moved(started: Sequence[Any], asset_events: Iterable[Any]) -> bool:
+    """Return whether the live version is another one than before the events of its asset that started the run.
+
+    Args:
+        started: These events.
+        asset_events: All events of the asset.
+    """
+    first = min(event.timestamp for event in started)
+    before = max(
+        (event for event in asset_events if event.timestamp < first), key=lambda event: event.timestamp, default=None
+    )
+    version = max(started, key=lambda event: event.timestamp).extra.get("version")
+    return version is None or before is None or (before.extra or {}).get("version") != version
 
 
 @task(inlets=list(_ASSETS.values()))

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evaluation.gold import LEVELS, Gold
+from evaluation.gold import FIGURES, PAGES, Gold, Level
 from evaluation.golden import relevance
 from lab.judging import metrics as judging
 from lab.outcomes import Outcome
 from schemas.answers import AnswerResult, FigurePart, TextPart
+from schemas.evidence import Hit
 from schemas.geometry import BBox
 
 Score = float | None
@@ -55,6 +56,53 @@ _HEADLINES = {
 }
 
 
+COVERED = 0.5
+"""Minimum share of a gold region that a row's region covers; rows are often larger than what answers."""
+
+
+def _relevant_evidence(gold: Gold) -> dict[str, int]:
+    if gold.question.evidence:
+        return {name: grade for name, grade in gold.question.evidence.items() if grade > 0}
+    return {f"region {number}": 1 for number, _ in enumerate(gold.question.regions)}
+
+
+def _evidence(gold: Gold, hit: Hit) -> list[str]:
+    if gold.question.evidence:
+        return [hit.evidence_id]
+    hit_boxes = list(gold.boxes(hit))
+    covered = [
+        f"region {number}"
+        for number, region in enumerate(gold.question.regions)
+        if any(
+            page == region.page
+            and region.doc in (None, name)
+            and (box & BBox(*region.bbox)).area >= COVERED * BBox(*region.bbox).area
+            for name, page, box in hit_boxes
+        )
+    ]
+    return covered or [hit.evidence_id]
+
+
+LEVELS = (
+    Level(
+        "document",
+        lambda gold: dict.fromkeys(
+            (gold.question.evidence_documents or gold.question.documents) if gold.question.answerable else (), 1
+        ),
+        lambda gold, hit: [gold.document_of(hit)],
+    ),
+    PAGES,
+    Level("evidence", _relevant_evidence, _evidence),
+    FIGURES,
+)
+"""Documents, pages, evidence and figures."""
+
+
+def _ranking(level: Level, gold: Gold, hits: Sequence[Hit]) -> list[str]:
+    """Return the units of hits, best first, each once."""
+    return list(dict.fromkeys(unit for hit in hits for unit in level.units(gold, hit)))
+
+
 def _retrieval(gold_outcomes: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[Score]]:
     scores_by_metric: dict[str, list[Score]] = {}
     for level in LEVELS:
@@ -63,7 +111,7 @@ def _retrieval(gold_outcomes: Sequence[tuple[Gold, Outcome]]) -> dict[str, list[
             str(index): units for index, (gold, _) in enumerate(gold_outcomes) if (units := level.relevant(gold))
         }
         ranked = {
-            name: level.ranking(gold_outcomes[int(name)][0], gold_outcomes[int(name)][1].hits) for name in relevant_units
+            name: _ranking(level, gold_outcomes[int(name)][0], gold_outcomes[int(name)][1].hits) for name in relevant_units
         }
         measured = (
             relevance([measure for measure, _ in _MEASURES.values()], relevant_units, ranked) if relevant_units else {}

@@ -5,14 +5,14 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from evaluation.questions import Question, mistake_at, write_records
+from evaluation.questions import Question, mistake_at
 from schemas.errors import UserError
 
 Row = Mapping[str, Any]
@@ -322,3 +322,12 @@ def _pdf(name: str) -> str:
 def write_questions(questions: Sequence[Question], path: Path) -> None:
     """Write questions as JSONL; errors as for ``write_records``."""
     write_records(questions, path, exclude_defaults=True)
+
+
+def write_records(records: Iterable[BaseModel], path: Path, *, exclude_defaults: bool = False) -> None:
+    """Write records as JSONL; raises ``UserError`` if the file can't be written."""
+    lines = (record.model_dump_json(exclude_defaults=exclude_defaults) for record in records)
+    try:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"can't write {path}: {error.strerror}") from error

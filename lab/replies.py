@@ -7,21 +7,32 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 
+from backends.models.registry import language_model_card
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import StoredReply, open_replies, spent_on_replies
+from pipeline.records.cache import RecordCache, StoredReply, spent_on_replies
 from pipeline.records.descriptions import read_spent
 from schemas.corpus.models import ModelEntry
 from schemas.corpus.operations import Spend
 from schemas.errors import BadInputError, TransientError
 from schemas.ids import key, sha256
 from schemas.models import Reply, Request, Usage
-from schemas.parquet import rows_of, table_of
-from schemas.ports import LanguageModel
+from schemas.parquet import rows_of, schema_of, table_of
+from schemas.ports import LanguageModel, ObjectStore
 from schemas.versions import Spent
 from tasks.enriching.spending import Budget, cost, cost_of, maximum_text_cost
 
 _WRITTEN_EVERY_S = 0.5
 """Replies of so long have to be paid for again after a kill."""
+
+
+_REPLY_OPTIONS = {"kind", "temperature", "top_p", "max_tokens", "max_side_px"}
+"""Options that a reply depends on; connection and price don't count."""
+
+
+def _open_replies(store: ObjectStore, options: ModelEntry) -> RecordCache:
+    """Open the replies of one model."""
+    name = key(model=language_model_card(options).model_dump(), asked=options.model_dump(include=_REPLY_OPTIONS))
+    return RecordCache(store, f"replies/{name}", schema_of(StoredReply))
 
 
 class Replies:
@@ -31,7 +42,7 @@ class Replies:
         self._store = workspace.store
         models = workspace.corpus.models.values()
         self._caches = {
-            model_config.model_dump_json(): open_replies(self._store, model_config)
+            model_config.model_dump_json(): _open_replies(self._store, model_config)
             for model_config in models
             if model_config.kind.writes
         }

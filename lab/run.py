@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,7 +43,7 @@ from schemas.parquet import schema_of, table_of
 from schemas.printing import line
 from schemas.stages import Report, silent
 from schemas.versions import Spent
-from tasks.enriching.caption import has_inner_text
+from tasks.enriching.caption import WITHOUT_WORDS, as_one_line
 
 WORKERS = 2
 STORED = ("results.json", REPORT, SCORES)
@@ -198,9 +199,15 @@ def _with_words_of_figures(gold: Gold, opened: OpenVersion) -> Gold:
     rows = [row for row in rows if row["figure_id"] in figure_ids and row["modality"] == Modality.FIGURE]
     if not rows:
         return gold
-    kind = f"figure {'with' if any(map(has_inner_text, rows)) else 'without'} words"
+    kind = f"figure {'with' if any(map(_has_inner_text, rows)) else 'without'} words"
     types = [*gold.question.evidence_types, kind]
     return replace(gold, question=gold.question.model_copy(update={"evidence_types": types}))
+
+
+def _has_inner_text(row: Mapping[str, Any]) -> bool:
+    """Return whether the row of a figure ends in words inside it, which ``compose`` puts last."""
+    labels = (str(row["caption"]).strip(), as_one_line(row["description"] or ""), *row["section_path"][-1:], WITHOUT_WORDS)
+    return not any(label and str(row["text"]).endswith(label) for label in labels)
 
 
 def _setup(opened: OpenVersion, experiment: Experiment, prepared: Sequence[Prepared]) -> Iterator[str]:

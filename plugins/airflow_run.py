@@ -1,7 +1,7 @@
 """Map a refresh to Airflow: its run, its parameters, results of the task ``plan``, and which errors are retried."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -182,21 +182,6 @@ def note_start(run: "RefreshRun") -> None:
         at=started.start_date,  # the same in each try
         run_id=run.run_id,
     )
-
-
-def has_moved(started: Sequence[Any], asset_events: Iterable[Any]) -> bool:
-    """Return whether the live version is another one than before the events of its asset that started the run.
-
-    Args:
-        started: These events.
-        asset_events: All events of the asset.
-    """
-    first = min(event.timestamp for event in started)
-    before = max(
-        (event for event in asset_events if event.timestamp < first), key=lambda event: event.timestamp, default=None
-    )
-    version = max(started, key=lambda event: event.timestamp).extra.get("version")
-    return version is None or before is None or (before.extra or {}).get("version") != version
 
 
 def parse_groups(plan: "Plan") -> list[list[int]]:

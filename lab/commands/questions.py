@@ -145,9 +145,10 @@ def pool(
     out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write.")] = Path("pool.jsonl"),
 ) -> None:
     """Collect what the systems of experiments retrieved or answered, each once, so that people can judge it."""
-    from evaluation.questions import load_questions, write_records
+    from evaluation.questions import load_questions
     from lab.pooling import pool as pooled
     from lab.pooling import pool_answers
+    from lab.question_files import write_records
     from lab.results import read_run
 
     outcomes: dict[str, list[Outcome]] = {}
@@ -190,10 +191,11 @@ def judge(
     """Judge the rows or answers of a pool on a page, or have a model judge them; judgements are kept beside the pool."""
     from contextlib import closing
 
-    from evaluation.questions import read_records, write_records
+    from evaluation.questions import read_records
     from lab.generate import generative_model
     from lab.judging_page.app import create_judging_app
     from lab.pooling import Candidate, judge_rows, judgements_file
+    from lab.question_files import write_records
     from lab.replies import Replies
     from pipeline.corpus.workspace import open_workspace
     from pipeline.published.corpus import PublishedCorpus

@@ -11,11 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.models.registry import language_model_card
 from backends.stores.objects import read_part, read_table, reading
-from schemas.corpus.models import ModelEntry
 from schemas.errors import DamagedError
-from schemas.ids import key
 from schemas.parquet import rows_of, schema_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.versions import Spent
@@ -264,10 +261,6 @@ def _strings(names: "pa.ChunkedArray[Any]") -> list[str]:
     return [str(name) for name in names.to_pylist()]
 
 
-_REPLY_OPTIONS = {"kind", "temperature", "top_p", "max_tokens", "max_side_px"}
-"""Options that a reply depends on; connection and price don't count."""
-
-
 @dataclass(frozen=True, slots=True)
 class StoredReply:
     """A reply as it was given; ``id`` digests the request."""
@@ -286,12 +279,6 @@ class StoredReply:
     def spent(self) -> Spent:
         """What it cost when it was given."""
         return Spent(calls=self.calls, input_tokens=self.input_tokens, output_tokens=self.output_tokens, money=self.money)
-
-
-def open_replies(store: ObjectStore, options: ModelEntry) -> RecordCache:
-    """Open the replies of one model."""
-    name = key(model=language_model_card(options).model_dump(), asked=options.model_dump(include=_REPLY_OPTIONS))
-    return RecordCache(store, f"replies/{name}", schema_of(StoredReply))
 
 
 def spent_on_replies(store: ObjectStore) -> Spent:

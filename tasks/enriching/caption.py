@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from schemas.corpus.models import CONTEXT, EntryKind
 from schemas.documents import Chunk, PlacedFigure
@@ -113,12 +112,6 @@ def compose(caption: str, description: str, inner_text: str, section_path: Seque
     section = section_path[-1] if section_path else ""
     parts = (caption.strip(), as_one_line(description), section.strip(), " ".join(inner_text.split()))
     return "\n".join(filter(None, parts)) or WITHOUT_WORDS
-
-
-def has_inner_text(row: Mapping[str, Any]) -> bool:
-    """Return whether the row of a figure ends in words inside it, which ``compose`` puts last."""
-    labels = (str(row["caption"]).strip(), as_one_line(row["description"] or ""), *row["section_path"][-1:], WITHOUT_WORDS)
-    return not any(label and str(row["text"]).endswith(label) for label in labels)
 
 
 def as_one_line(description: str) -> str:

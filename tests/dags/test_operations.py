@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from lab.dag import has_moved
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.differences import stored_name
 from pipeline.records.ledger import read_forgotten
 from pipeline.records.publication import read_events, read_pointer
 from pipeline.run import refresh
-from plugins.airflow_run import has_moved
 from tests.dags.airflow_runs import airflow, events, states
 from tests.dags.test_refresh import described
 from tests.manuals import write_manual

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.questions import Question, read_records, write_records
+from evaluation.questions import Question, read_records
 from lab.outcomes import Outcome
 from lab.pooling import Candidate, Correction, Judgement, answer_shares, judged_questions, pool, pool_answers
+from lab.question_files import write_records
 from schemas.answers import AnswerResult, FigurePart, TextPart
 from schemas.errors import UserError
 from schemas.evidence import CitedRegion, Hit

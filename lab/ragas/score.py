@@ -1,6 +1,6 @@
 """Score the answers of an experiment with RAGAS.
 
-``.venv-ragas/bin/python infra/ragas/score.py FOLDER QUESTIONS --url URL --model MODEL``: FOLDER is what ``inset evaluate`` wrote,
+``.venv-ragas/bin/python lab/ragas/score.py FOLDER QUESTIONS --url URL --model MODEL``: FOLDER is what ``inset evaluate`` wrote,
 QUESTIONS the question set. The model answers at an OpenAI-compatible address; ``OPENAI_API_KEY`` holds its key. Prints the mean
 and the number of scores for each system and metric, and writes ``ragas.parquet`` to FOLDER. A reply that RAGAS can't read has no
 score.

@@ -49,7 +49,7 @@ def write_run(folder: Path) -> Path:
 
 
 def score(folder: Path, questions: Path, url: str) -> subprocess.CompletedProcess[str]:
-    script = ROOT / "infra" / "ragas" / "score.py"
+    script = ROOT / "lab" / "ragas" / "score.py"
     command = [PYTHON, "-W", "ignore", script, folder, questions, "--url", url, "--model", "tiny"]
     return subprocess.run([*map(str, command)], check=False, capture_output=True, text=True)
 

@@ -165,9 +165,8 @@ def _corpora(folder: Path) -> list[str]:
     models = folder / "models"
     image = {"kind": "image_embedder", "model": str(write_clip(models / "clip")), "revision": "1"}
     reranker = {"kind": "cross_encoder", "model": str(write_bert(models / "pairs", scores=True)), "revision": "1"}
-    colbert = {"kind": "late_scorer", "model": str(write_bert(models / "tokens")), "revision": "1"}
     more = {
-        "models": {"image": image, "reranker": reranker, "colbert": colbert},
+        "models": {"image": image, "reranker": reranker},
         "embeddings": {"image": "image", "parts": ["joint"]},
     }
     for name, seeds in ((CORPUS, [0, 1]), (HIDDEN, [2])):

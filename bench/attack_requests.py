@@ -106,8 +106,8 @@ def _prices() -> Iterator[Attack]:
         return _search("prices", {"query": "pump pressure", **body}, allowed)
 
     for pool in (1_000, 900):
-        yield from [search(REFUSED, steps={"rerank": [{"by": "late", "model": "colbert", "pool": pool}] * 5})] * 4
-    yield from [search(DONE, steps={"rerank": [{"by": "late", "model": "colbert", "pool": 400}]})] * 4
+        yield from [search(REFUSED, steps={"rerank": [{"by": "late", "pool": pool}] * 5})] * 4
+    yield from [search(DONE, steps={"rerank": [{"by": "late", "pool": 400}]})] * 4
     yield from [search(DONE, steps={"rerank": [{"by": "cross_encoder", "model": "reranker", "pool": 400}]})] * 4
     yield search(REFUSED, steps={"rerank": [{"by": "cross_encoder", "model": "reranker", "pool": 10**9}]})
     yield search(REFUSED, steps={"rerank": [{"by": "pages", "pool": 10}] * 6})
@@ -422,7 +422,7 @@ def _streams() -> Iterator[Attack]:
     body = {"question": "How is the pump serviced?", "stream": True}
     yield from [Attack("streams", path, DONE, "POST", json=body, leaves=True)] * 30
     yield from [Attack("streams", path, DONE, "POST", json=body, leaves=True, leaves_at_once=True)] * 20
-    dear = {"query": "x", "steps": {"rerank": [{"by": "late", "model": "colbert", "pool": 800}]}}
+    dear = {"query": "x", "steps": {"rerank": [{"by": "late", "pool": 800}]}}
     yield from [_search("streams", dear, DONE, leaves=True, leaves_at_once=True)] * 10
     yield Attack("streams", path, REFUSED, "POST", json={"question": "x", "stream": "yes"})
     yield Attack("streams", path, REFUSED, "POST", json={"question": "\u200b", "stream": True})

@@ -35,30 +35,21 @@ def parse(
         bool, typer.Option("--view", help="Draw its pages there too, with index.html, to inspect what was found.")
     ] = False,
     contents: Annotated[bool, typer.Option("--contents", help="Print its table of contents instead of its pages.")] = False,
-    tagged_pdf: Annotated[
-        bool,
-        typer.Option("--tagged-pdf", help="Write tagged.pdf there too: the PDF with a tag at each figure."),
-    ] = False,
     ocr: Annotated[
         bool, typer.Option("--ocr", help="Recognise text of scanned pages and figures too, which takes seconds for each.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Parse a single document and show the result."""
-    from pipeline.inspection.inspect import CONVERTED, inspect
-    from pipeline.records.tagged_copies import write_tagged
+    from pipeline.inspection.inspect import inspect
     from schemas.corpus.models import CaptionOptions
-    from schemas.formats import Format, format_of
     from schemas.models import NONE
 
-    if folder is None and (view or tagged_pdf):
-        raise UserError(f"{'--view' if view else '--tagged-pdf'} needs --out FOLDER, where it is written")
+    if folder is None and view:
+        raise UserError("--view needs --out FOLDER, where it is written")
     with reporting() as report:
         captions = CaptionOptions() if ocr else CaptionOptions(ocr=NONE)
         document = inspect(file, out=folder, view=view, captions=captions, report=report)
-    if tagged_pdf and folder is not None and document.pages:
-        pdf = file if format_of(file.name) is Format.PDF else folder / CONVERTED
-        write_tagged(pdf, document, folder / "tagged.pdf")
     if as_json:
         print_json(document)
     else:

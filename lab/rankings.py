@@ -1,15 +1,20 @@
 """Rank the evidence of many questions, to score retrieval."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from evaluation.questions import load_questions
 from pipeline.published.corpus import PublishedCorpus
+from schemas.base import batched
 from schemas.errors import UserError
-from schemas.evidence import Hit
+from schemas.evidence import Hit, SearchResult
+from schemas.filters import Filters
 from schemas.retrieval import Query
 from schemas.stages import Report
+
+_EMBEDDED_AT_ONCE = 256
 
 
 def rank_questions(
@@ -30,9 +35,7 @@ def rank_questions(
     ]
     lines: list[str] = []
     version, preset = query.version, query.preset or ""
-    for number, (question, result) in enumerate(
-        zip(loaded_questions, published.search_each(query, queries), strict=True), 1
-    ):
+    for number, (question, result) in enumerate(zip(loaded_questions, _results(published, query, queries), strict=True), 1):
         version, preset = result.version, result.preset
         if not lines:
             _write(rankings, [])  # fail now, not after the last search
@@ -40,6 +43,20 @@ def rank_questions(
         report("search", number, len(loaded_questions))
     _write(rankings, lines)
     return {"version": version, "preset": preset, "questions": len(loaded_questions), "rankings": str(rankings)}
+
+
+def _results(published: PublishedCorpus, query: Query, questions: Sequence[tuple[str, Filters]]) -> Iterator[SearchResult]:
+    """Yield the result of each question with its filters, all from one version, in the way of ``query``.
+
+    Questions are embedded in batches.
+    """
+    plan, version = published.plan(query), query.version
+    for batch in batched(questions, _EMBEDDED_AT_ONCE):
+        with published.opened(version) as opened:
+            version = opened.version  # even if another is published meanwhile
+            embedded = opened.questions([text for text, _ in batch], plan)
+            for (text, filters), question in zip(batch, embedded, strict=True):
+                yield opened.search(replace(query, query=text, filters=filters), plan, question)
 
 
 def _write(rankings: Path, lines: Sequence[str]) -> None:

@@ -187,14 +187,6 @@ FUSION_HELPS = Gate(
     means="Recall at 10 by which hybrid may stay below the best of its retrievers; judged like max_recall_loss.",
     remedy="lost: {questions}; correct what is wrong of them, or {ease}",
 )
-PICTURES_BY_TEXT = Gate(
-    name="pictures by their text",
-    key="min_pictures_by_text",
-    default=0.8,
-    at_least=True,
-    means="Share of the pictures without a caption that must be read with text next to them on the page.",
-    remedy="most others: {most}; to look at them: inset parse FILE.pdf --out FOLDER --view; if they are right, {ease}",
-)
 OF_ROWS = "rows: "
 """Begins the names of gates that are expectations on rows."""
 DUPLICATES = Gate(
@@ -230,7 +222,6 @@ GATES: tuple[Gate, ...] = (
     RECALL_KEPT,
     FUSION_HELPS,
     *COUNTED,
-    PICTURES_BY_TEXT,
     DUPLICATES,
     LONG_TEXTS,
 )
@@ -273,9 +264,6 @@ NO_QUESTIONS = "golden questions"
 
 EXAMPLES = 3
 """Maximum number of documents, kinds of violations and pages that a message names."""
-
-FEWEST_PICTURES = 20
-"""Minimum number of uncaptioned pictures for a share: of fewer, one odd page would refuse a version."""
 
 OUR_FAULT = "this is a fault of Inset: please report it"
 """The remedy for inconsistent data."""

@@ -19,14 +19,9 @@ SAMPLED = 20
 """Maximum PDFs that are looked at; a second or two."""
 
 
-def known_languages(workspace: Workspace) -> frozenset[str] | None:
-    """Return the languages that the corpus's text model knows; None if that is unknown."""
-    return TEXT_EMBEDDERS.find(workspace.corpus.embedding_models.text_model).languages
-
-
 def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
     """Return advice in one line if the text model doesn't know the languages of a fifth of a version or more; else None."""
-    model_languages = known_languages(workspace)
+    model_languages = TEXT_EMBEDDERS.find(workspace.corpus.embedding_models.text_model).languages
     if model_languages is None:
         return None
     foreign = {name: count for name, count in counts.documents_by_language.items() if name not in model_languages}

@@ -82,9 +82,7 @@ class QueryModels(Mapping[str, Any]):
     ) -> None:
         self._record = record
         self._options = {
-            name: entry
-            for name, entry in options.items()
-            if entry.kind.writes or entry.kind in (EntryKind.CROSS_ENCODER, EntryKind.LATE_SCORER)
+            name: entry for name, entry in options.items() if entry.kind.writes or entry.kind is EntryKind.CROSS_ENCODER
         }
         self._embedders = embedders
         self._stopped = stopped

@@ -44,7 +44,7 @@ from tasks.tables.mark_up import as_html, caption_of, markdown, text_on_page
 from tasks.versions.assemble import number_figures
 from workers.parse_shard import ParseJob, parse_documents, parse_key
 
-CONVERTED = "document.pdf"
+_CONVERTED = "document.pdf"
 """Name of the PDF that a document in another format was converted into, in the folder of ``inspect``."""
 
 Tags = Mapping[str, str]
@@ -94,7 +94,7 @@ def inspect(
         if out is not None:
             _write(out, pages, numbers, store)
             if structured.pdf is not None:
-                (out / CONVERTED).write_bytes(store.get(structured.pdf))
+                (out / _CONVERTED).write_bytes(store.get(structured.pdf))
             if view:
                 write_view(out, name, store.root, structured, tree, numbers, options, report)
         return InspectedDocument(doc_id=doc_id, source=name, contents=print_contents(tree), pages=pages, failures=failures)

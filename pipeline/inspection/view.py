@@ -16,7 +16,6 @@ from schemas.ids import document_file
 from schemas.stages import Report, silent
 from schemas.tags import TagTemplate, fill
 from tasks.reading.contents import depths, title_of
-from tasks.reading.picture_places import read_with_neighbours
 from tasks.tables.mark_up import as_html, caption_of, escaped, row_numbers_on_page, rows_on_page, spans_in, text_on_page
 from workers.draw_pages import Drawing, draw_pages
 
@@ -182,9 +181,7 @@ def _relative_link(path: Path, out: Path) -> str:
 
 def _facts(document: StructuredDocument) -> str:
     tables = sum(block.kind is BlockKind.TABLE for block in document.blocks)
-    by_text = read_with_neighbours(document.pages, document.blocks, document.figures).values()
-    uncaptioned = f" · {sum(by_text)} of {len(by_text)} pictures without a caption by their text" if by_text else ""
-    return f"{len(document.pages)} pages · {len(document.figures)} tags · {tables} tables{uncaptioned}"
+    return f"{len(document.pages)} pages · {len(document.figures)} tags · {tables} tables"
 
 
 def _contents(tree: Sequence[Node]) -> Iterator[tuple[Node, int, Markup]]:

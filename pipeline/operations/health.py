@@ -85,12 +85,6 @@ class CorpusHealth(Frozen):
     seconds: dict[str, float] = Field({})
     stored: bool = False
 
-    @property
-    def tightest(self) -> GateMargin | None:
-        """The gate nearest to refusing; None where no gate has a bound."""
-        judged = [(gate.passed, gate.margin, index) for index, gate in enumerate(self.gates) if gate.margin is not None]
-        return self.gates[min(judged)[2]] if judged else None
-
 
 def corpora_health(
     schedules: Sequence[CorpusSchedule], *, timeout_s: float = 5.0, now: datetime | None = None

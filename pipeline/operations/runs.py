@@ -7,8 +7,6 @@ from pydantic import Field
 
 from backends.stores.objects import read_model, unless_damaged
 from evaluation.golden import ModeReport
-from evaluation.questions import load_questions
-from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.health import GateMargin
 from pipeline.operations.history import VersionEntry, history
@@ -67,29 +65,6 @@ class StageWork(Frozen):
     shards: tuple[int, int] | None = None
 
 
-class QuestionChange(Frozen):
-    """A golden question whose page is found in only one of a version and its parent.
-
-    Attributes:
-        text: The question; None where the API server can't read the file of questions.
-        before: Rank of the first right page among ten hits of the parent.
-        now: The same of the version.
-    """
-
-    id: str
-    text: str | None
-    before: int | None
-    now: int | None
-
-
-class ChangedRanks(Frozen):
-    """The golden questions that a version won and lost against its parent."""
-
-    asked: int
-    won: list[QuestionChange]
-    lost: list[QuestionChange]
-
-
 class RunReport(Frozen):
     """A run that built a version, or is about to.
 
@@ -115,7 +90,6 @@ class RunReport(Frozen):
     slowest: list[SlowDocument]
     gates: list[GateMargin]
     docs: str | None
-    questions: ChangedRanks | None
     note: str
     experiments: dict[str, Compared | None] = Field({})
 
@@ -184,7 +158,6 @@ def run_report(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Ru
         slowest=manifest.slowest if manifest else parse.slowest if parse else [],
         gates=sorted(entry.gates, key=lambda gate: (gate.passed, gate.margin is None, gate.margin or 0.0)),
         docs=f"{store.root}/{docs}" if store.exists(docs) else None,
-        questions=_changed_ranks(schedule, store, version_source.parent, judged),
         note=(unless_damaged(lambda: store.get(version_file(version, "release_note.md"))) or b"").decode(),
         experiments={
             name: unless_damaged(partial(read_compared, store, version, name)) for name in _experiments(store, version)
@@ -290,33 +263,3 @@ def _work_items(
             )
         case Stage.EVALUATE if judged is not None:
             yield WorkItem(what="golden questions asked", done=judged.questions)
-
-
-def _changed_ranks(
-    schedule: CorpusSchedule, store: ObjectStore, parent: str | None, judged: ModeReport | None
-) -> ChangedRanks | None:
-    """Compare the reports of two versions, as the release note does."""
-    earlier = _golden_report(store, parent) if parent is not None else None
-    if judged is None or earlier is None:
-        return None
-    before = {score.id: score.page_rank for score in earlier.scores}
-    questions = _questions(schedule)
-    changes = [
-        QuestionChange(id=score.id, text=questions.get(score.id), before=before[score.id], now=score.page_rank)
-        for score in judged.scores
-        if score.id in before
-    ]
-    return ChangedRanks(
-        asked=len(changes),
-        won=[change for change in changes if change.before is None and change.now is not None],
-        lost=[change for change in changes if change.before is not None and change.now is None],
-    )
-
-
-def _questions(schedule: CorpusSchedule) -> dict[str, str]:
-    """Return the golden questions by id; {} where the API server can't read their file."""
-    try:
-        path = load_corpus(str(schedule.file)).questions
-        return {question.id: question.question for question in load_questions(path)} if path else {}
-    except UserError:
-        return {}

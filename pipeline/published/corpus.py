@@ -6,7 +6,7 @@ import functools
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar, cast
@@ -40,7 +40,7 @@ from schemas.errors import (
     UserError,
 )
 from schemas.evidence import SearchResult
-from schemas.filters import Filters, Modality
+from schemas.filters import Modality
 from schemas.reports import CorpusOverview, SearchPreset, VersionList
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
 from schemas.rights import Rights
@@ -53,8 +53,6 @@ from tasks.answering.trace import Trace
 from workers.draw_pages import PageDrawer
 
 _logger = logging.getLogger("inset.query_service")
-
-EMBED_BATCH = 256
 
 VERSIONS_OPEN = 4
 """Most open versions of a corpus: some 500 bytes a document, and a byte a row."""
@@ -290,20 +288,6 @@ class PublishedCorpus:
             if query.picture is not None and query.preset is None and not takes_pictures(plan):
                 plan = self._plan(self._picture_preset(opened), query.steps)
             return opened.search(query, plan, trace=trace, calibrated=calibrated)
-
-    def search_each(self, query: Query, questions: Sequence[tuple[str, Filters]]) -> Iterator[SearchResult]:
-        """Yield the result of each question with its filters, all from one version, in the way of ``query``.
-
-        Questions are embedded in batches.
-        """
-        plan, version = self._plan(query.preset, query.steps), query.version
-        for start in range(0, len(questions), EMBED_BATCH):
-            batch = questions[start : start + EMBED_BATCH]
-            with self.opened(version) as opened:
-                version = opened.version  # even if another is published meanwhile
-                embedded = opened.questions([text for text, _ in batch], plan)
-                for (text, filters), question in zip(batch, embedded, strict=True):
-                    yield opened.search(replace(query, query=text, filters=filters), plan, question)
 
     def answer(self, query: AnswerQuery) -> AnswerResult:
         """Return the result that ``answer_events`` ends with."""

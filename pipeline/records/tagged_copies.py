@@ -1,27 +1,22 @@
-"""Tagged copies of PDFs, for a version or a single file."""
+"""Tagged copies of a version's PDFs."""
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.pdf.inscribe import Inscription
-from backends.stores.object_store import open_store
 from backends.stores.objects import read_names
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.converted import pdf_of, read_converted
 from pipeline.records.evidence import placement_parts
 from schemas.base import batched
-from schemas.corpus import ParseOptions
-from schemas.errors import Failure, UserError
+from schemas.errors import Failure
 from schemas.geometry import BBox
-from schemas.ids import sha256, version_file
+from schemas.ids import version_file
 from schemas.ports import ObjectStore
-from schemas.reports import InspectedDocument
 from workers.tag_shard import TagJob, tag_documents
 
 _JOBS_AT_ONCE = 1_000
@@ -63,29 +58,6 @@ def tagged_copies(store: ObjectStore, version: str) -> dict[str, str] | None:
         return read_names(store, version_file(version, "tagged.json"))
     except FileNotFoundError:
         return None
-
-
-def write_tagged(path: Path, document: InspectedDocument, file: Path, options: ParseOptions | None = None) -> None:
-    """Write the tagged copy of a single PDF; raises ``UserError`` if it can't be made or written."""
-    inscriptions = tuple(
-        Inscription(page.page, BBox(*figure.bbox), figure.tag)
-        for page in document.pages
-        for figure in page.figures
-        if figure.tag is not None
-    )
-    pdf = path.read_bytes()
-    job = TagJob(sha256(pdf), document.source, inscriptions)
-    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
-        store = open_store(folder)
-        store.put(job.pdf, pdf)
-        limits = options or ParseOptions()
-        (outcome,) = tag_documents([job], store_address=store.root, limits=limits, passwords=[], run_id=None)
-        if outcome.failure is not None:
-            raise UserError(f"{path}: {outcome.failure.message} ({outcome.failure.code})")
-        try:
-            file.write_bytes(store.get(job.name))
-        except OSError as error:
-            raise UserError(f"can't write {file}: {error.strerror}") from error
 
 
 def _jobs(store: ObjectStore, version: str, sources: Mapping[str, str]) -> Iterator[TagJob]:

@@ -17,7 +17,6 @@ from backends.expectations import judge
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.objects import attempt
 from backends.stores.temporary_tables import KEYED, KeyedTable, TemporaryTables, keyed
-from pipeline.corpus.languages import known_languages
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import SpaceVectors, documents_of, open_vectors, passages
 from pipeline.records.descriptions import StructuredFiles, drawn_cache
@@ -62,7 +61,6 @@ from schemas.stages import Report, Stage, Step, silent
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
 from tasks.enriching.spaces import SPACES
-from tasks.reading.picture_places import pictures_by_their_text, read_with_neighbours
 from tasks.versions.check import (
     PLACED,
     ContentConserved,
@@ -82,8 +80,6 @@ from tasks.versions.row_rules import (
     UNIQUE,
     BrokenRows,
     broken_rows,
-    count_faults,
-    count_pictures,
     length_of,
     long_texts,
     row_counts,
@@ -168,7 +164,6 @@ def _run_checks(
     gates = [
         *(law.gate for law in laws),
         documents_gone(ledger, readable_ledger(store, plan.parent) if plan.parent else [], corpus.gates),
-        pictures_by_their_text(data.by_text, corpus.gates),
         *(gate.judge_counts(counts, parent_counts, corpus.gates, compare, corpus.name) for gate in COUNTED),
     ]
     report("check", 3, 3)
@@ -191,7 +186,6 @@ class _Examined:
     """Facts of the rows of some documents; indices of rows count from the first of them."""
 
     laws: "_Laws"
-    by_text: list[tuple[str, Mapping[int, bool]]]
     evidence_ids: list[str]
     keys: pa.Table
     figures: tuple[pa.Table, pa.Table]
@@ -232,15 +226,12 @@ class CheckActor:
                 return [Outcome(figure, self._decode(figure)) for figure, _ in batch]
 
     def _examine(self, documents: Mapping[str, _ToExamine]) -> _Examined:
-        laws, by_text = _Laws(TagTemplate(self._workspace.corpus.tags.template)), list[tuple[str, Mapping[int, bool]]]()
+        laws = _Laws(TagTemplate(self._workspace.corpus.tags.template))
         rows_by_document = dict(rows_of_documents(self._store, self._version, documents.keys()))
         rows = VersionRows.joined(rows_by_document.values())
         for doc_id, document in documents.items():
             if document.is_new:
-                content = self._content_of(doc_id)
-                laws.content.look(content, rows_by_document.get(doc_id, VersionRows.joined(())))
-                if content.by_text:
-                    by_text.append((doc_id, content.by_text))
+                laws.content.look(self._content_of(doc_id), rows_by_document.get(doc_id, VersionRows.joined(())))
         laws.placed.look(rows)
         laws.resolved.look(rows)
         row_texts = passages(rows.evidence)
@@ -248,7 +239,6 @@ class CheckActor:
         n_tokens = np.array(self._count_tokens([str(row.text) for row in row_texts]), np.int32)
         return _Examined(
             laws,
-            by_text,
             [str(evidence_id) for evidence_id in rows.evidence.column("evidence_id").to_pylist()],
             keyed_by_words(rows.evidence, 0),
             (pictured_pages(rows.evidence), placed_figures(rows.placements)),
@@ -265,7 +255,6 @@ class CheckActor:
             placements=files.parsed.placements,
             failed=frozenset(failure.page for failure in files.failures if failure.page is not None),
             marginal=files.marginal_pages,
-            by_text=read_with_neighbours(files.pages, files.blocks, files.figures),
             pictured=files.pictures.keys(),
         )
 
@@ -299,7 +288,6 @@ class _VersionData:
         store = workspace.store
         self._workspace, self._version, self._inherited = workspace, version, inherited
         self.indexed, self.names = indexed_pages(ledger), first_sources(ledger)
-        self.by_text: list[tuple[str, Mapping[int, bool]]] = []
         self._tables = tables
         self._parts, self._documents = read_parts(store, version), read_documents(store, version)
         self._facts = Facts(store, self._parts, tables)
@@ -310,13 +298,6 @@ class _VersionData:
             for doc_id, document_facts in self._documents.items()
             if doc_id not in before or before[doc_id].digest != document_facts.digest
         } | (self._documents.keys() - inherited.documents)
-        understood = known_languages(workspace)
-        self.unknown = [
-            f"{self.names.get(doc_id, doc_id)} ({facts.language})"
-            if understood is not None and facts.language is not None and facts.language not in understood
-            else ""
-            for doc_id, facts in self._documents.items()
-        ]
         self.by_figure = KeyedTable(tables, "placed", PLACED, "figure_id")
         self._by_number = KeyedTable(tables, "numbers", PLACED, "number")
         for name in ("ids", "keys"):
@@ -356,7 +337,6 @@ class _VersionData:
         for rule, rows_of_rule in examined.broken.items():
             self._broken.setdefault(rule, []).append(rows_of_rule + first)
         self._laws.merge(examined.laws)
-        self.by_text += [(self.names[doc_id], by_text) for doc_id, by_text in examined.by_text]
         self._tables.add("ids", keyed(range(first, first + count), examined.evidence_ids))
         rows = examined.keys.column("row").to_numpy() + first
         self._tables.add("keys", keyed(rows, examined.keys.column("key").to_pylist()))
@@ -387,12 +367,7 @@ class _VersionData:
         counts = row_counts(
             broken, n_rows, unchanged, page_names, spaces, max_tokens=corpus.chunks.tokens, gates=corpus.gates
         )
-        suites = {
-            "evidence": counts,
-            "pictures": [count_pictures(self.by_text, corpus.gates)],
-            "languages": [count_faults("a document is in a language that the text model knows", self.unknown)],
-        }
-        refused = judge(suites, docs)["evidence"]
+        refused = judge(counts, docs)
         return [
             row_verdict(
                 count,

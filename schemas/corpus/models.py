@@ -60,7 +60,6 @@ class EntryKind(StrEnum):
     VLM = "vlm", "one that sees pictures, too", _SEES | {"endpoint"}, 8
     LOCAL = "local", "one of transformers, on Ray or in the process that asks; it sees if it can", _SEES | _POOL, 8
     CROSS_ENCODER = "cross_encoder", "a scorer of passages by sentence-transformers, of pictures too if it is multimodal"
-    LATE_SCORER = "late_scorer", "a scorer by late interaction over a text encoder's tokens (ColBERT)"
     TEXT_EMBEDDER = (
         "text_embedder",
         "of sentence-transformers, or behind an endpoint",

@@ -5,7 +5,7 @@ Invariants of single documents take some documents at a time; those of figures t
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -58,7 +58,7 @@ class DocumentContent:
     """The content of a document's pages before processing.
 
     ``failed`` are pages with a failure, ``marginal`` those with running heads alone, ``pictured`` those that must have a
-    row of their own; ``by_text`` says of uncaptioned pictures, by placement, whether they are read next to text.
+    row of their own.
     """
 
     doc_id: str
@@ -66,7 +66,6 @@ class DocumentContent:
     placements: Sequence[Placement]
     failed: Collection[int] = frozenset()
     marginal: Collection[int] = frozenset()
-    by_text: Mapping[int, bool] = field(default_factory=dict)
     pictured: Collection[int] = frozenset()
 
 

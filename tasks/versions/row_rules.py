@@ -13,11 +13,9 @@ from schemas.evidence import EVIDENCE
 from schemas.filters import Modality
 from schemas.gates import (
     DUPLICATES,
-    FEWEST_PICTURES,
     LONG_TEXTS,
     OF_ROWS,
     OUR_FAULT,
-    PICTURES_BY_TEXT,
     Bounds,
     Gate,
     GateResult,
@@ -140,19 +138,6 @@ def row_counts(
         examples = page_names(broken_indices[: RuleCount.SHOWN])
         counts.append(RuleCount(rule, rows, count, gates.of(gate) if gate else 0.0, examples))
     return counts
-
-
-def count_faults(rule: str, faults: Sequence[str], allowed: float = 0.0) -> RuleCount:
-    """Count what breaks a rule: ``faults`` are "" if nothing does."""
-    broken = [fault for fault in faults if fault]
-    return RuleCount(rule, len(faults), len(broken), allowed, broken[: RuleCount.SHOWN])
-
-
-def count_pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> RuleCount:
-    """Count the uncaptioned pictures that are read away from their text; of a few pictures all may."""
-    sources = ["" if is_near else source for source, answers in by_text for is_near in answers.values()]
-    allowed = 1 - gates.of(PICTURES_BY_TEXT) if len(sources) >= FEWEST_PICTURES else 1.0
-    return count_faults("a picture without a caption is read with text next to it", sources, allowed)
 
 
 def row_verdict(

@@ -2,7 +2,6 @@ import logging
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,19 +10,15 @@ from backends.expectations import judge
 from schemas.gates import RuleCount
 
 
-def judged(counts: Sequence[RuleCount], docs: Path) -> set[str]:
-    return judge({"evidence": counts}, docs)["evidence"]
-
-
-def page_of(docs: Path, suite: str) -> str:
-    (page,) = (docs / "validations" / suite).rglob("*.html")
+def page_of(docs: Path) -> str:
+    (page,) = (docs / "validations" / "evidence").rglob("*.html")
     return page.read_text(encoding="utf-8")
 
 
 def test_a_rule_is_refused_if_more_rows_break_it_than_may(tmp_path: Path) -> None:
     shares = [(100, 29, 0.29), (10, 3, 0.3), (4, 1, 0.24), (4, 1, 0.25), (4, 4, 1.0), (7, 1, 0.0), (7, 0, 0.0), (0, 0, 0.0)]
     counts = [RuleCount(f"rule {number}", *numbers, ()) for number, numbers in enumerate(shares)]
-    assert judged(counts, tmp_path) == {"rule 2", "rule 5"}
+    assert judge(counts, tmp_path) == {"rule 2", "rule 5"}
 
 
 def test_data_docs_are_a_static_site_that_names_rules_counts_and_examples(
@@ -37,15 +32,13 @@ def test_data_docs_are_a_static_site_that_names_rules_counts_and_examples(
     ]
     logging.disable()  # a log isn't output
     try:
-        refused = judge(
-            {"evidence": evidence, "languages": [RuleCount("a known language", 3, 1, 0.0, ["sl.pdf (sl)"])]}, docs
-        )
+        refused = judge(evidence, docs)
     finally:
         logging.disable(logging.NOTSET)
-    assert refused == {"evidence": {"page counts from 1"}, "languages": {"a known language"}}
+    assert refused == {"page counts from 1"}
     assert list(temporary.iterdir()) == []
     assert (docs / "index.html").is_file()
-    page = page_of(docs, "evidence")
+    page = page_of(docs)
     for words in (
         "page counts from 1",
         "a row has a source",
@@ -54,7 +47,6 @@ def test_data_docs_are_a_static_site_that_names_rules_counts_and_examples(
         "valve.pdf page 0",
     ):
         assert words in page
-    assert "sl.pdf (sl)" in page_of(docs, "languages")
     assert sum(path.stat().st_size for path in docs.rglob("*") if path.is_file()) < 2_000_000
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")

@@ -369,15 +369,6 @@ def test_parse_says_whose_words_a_scan_with_a_text_layer_has(folder: Path, inset
             assert "purnp" not in page["tagged_text"]
 
 
-def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
-    file = folder / "pdfs" / "pump.pdf"
-    parsed = inset("parse", file, "--out", folder / "shown", "--tagged-pdf", "--json").json
-    data = (folder / "shown" / "tagged.pdf").read_bytes()
-    assert data.startswith(file.read_bytes())
-    for page, copy in zip(parsed["pages"], pymupdf.open(stream=data, filetype="pdf"), strict=True):
-        assert [figure["tag"] in copy.get_text() for figure in page["figures"]] == [True]
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -389,7 +380,6 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
             ("search", "manuals", "x", "--preset", "magic"),
             "there is no preset 'magic'; use one of pages, bm25, dense, diverse, hybrid",
         ),
-        (("parse", "pdfs/pump.pdf", "--tagged-pdf"), "--out FOLDER"),
         (("search", "manuals"), "QUERY"),
         (("search", "manuals", " \n"), "QUERY"),
         (("search", "manuals", "a \udcff"), "write it in UTF-8"),

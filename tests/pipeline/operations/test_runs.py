@@ -1,6 +1,5 @@
 """What an operator sees of a run: plan, stages, gates, questions, at any size."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -131,24 +130,6 @@ def test_refusals_come_first_and_invariants_last(folder: Path) -> None:
     assert [gate.gate for gate in report.gates] == ["rows not lost", "quarantine ceiling", "tags resolve"]
     assert report.version.state == "refused"
     assert "a loss of 80 %" in report.version.refusals[0]
-
-
-def test_questions_that_were_won_and_lost_have_their_ranks(folder: Path) -> None:
-    question = {"id": "q-1", "question": "How heavy is it?", "doc": "pump.pdf", "pages": [3, 4]}
-    (folder / "corpora" / "questions.jsonl").write_text(json.dumps(question))
-    store = write_corpus(folder, "pumps", versions=2, more="questions: questions.jsonl\n")
-    write_judged(store, version_name(0), {"q-1": 2, "q-2": None, "q-3": 1, "gone": 1})
-    write_judged(store, version_name(1), {"q-1": None, "q-2": 4, "q-3": 5, "new": None})
-    questions = run_report(schedule_of("pumps"), store, version_name(1)).questions
-    assert questions is not None
-    assert questions.asked == 3
-    (lost,), (won,) = questions.lost, questions.won
-    assert (lost.text, lost.before, lost.now) == ("How heavy is it?", 2, None)
-    assert (won.id, won.text, won.before, won.now) == ("q-2", None, None, 4)
-    (folder / "corpora" / "questions.jsonl").unlink()
-    without = run_report(schedule_of("pumps"), store, version_name(1)).questions
-    assert without is not None
-    assert [lost_question.id for lost_question in without.lost] == ["q-1"]
 
 
 def test_a_version_that_is_not_there_is_said(folder: Path) -> None:

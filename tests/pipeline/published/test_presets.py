@@ -63,7 +63,6 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, llm: EndpointServer) -> Ite
     options = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": llm.url, "retries": 0}}
     scorers = {
         "reranker": {"kind": "cross_encoder", "model": str(write_bert(models / "pairs", scores=True)), "revision": "1"},
-        "colbert": {"kind": "late_scorer", "model": str(write_bert(models / "tokens")), "revision": "1"},
         "sees": {"kind": "cross_encoder", "model": str(write_multimodal_reranker(models / "sees")), "revision": "1"},
     }
     generators = {"llm": options, "vlm": {**options, "kind": "vlm"}}
@@ -202,7 +201,6 @@ def _greys(picture: bytes) -> list[int]:
     "step",
     [
         {"by": "late"},
-        {"by": "late", "model": "colbert"},
         {"by": "cross_encoder", "model": "reranker"},
         {"by": "cross_encoder", "model": "sees"},
     ],
@@ -231,7 +229,7 @@ def test_a_multimodal_cross_encoder_scores_figures_by_their_pictures_too(corpus:
     ("steps", "needed"),
     [
         ({"rewrite": {"model": "reranker"}}, "reranker is of another kind .* name one of kind llm or vlm"),
-        ({"rerank": [{"by": "llm", "model": "colbert"}]}, "colbert is of another kind .* name one of kind llm or vlm"),
+        ({"rerank": [{"by": "llm", "model": "sees"}]}, "sees is of another kind .* name one of kind llm or vlm"),
         ({"rerank": [{"by": "vlm", "model": "reranker"}]}, "reranker is of another kind .* name one of kind llm or vlm"),
         ({"rerank": [{"by": "late", "model": "llm"}]}, "llm is of another kind .* name one of kind cross_encoder or late"),
     ],

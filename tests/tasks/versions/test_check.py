@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from schemas.corpus.operations import GateOptions
-from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role
+from schemas.documents import Kind, Page, Placement, Role
 from schemas.errors import FailureCode
 from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.gates import GateVerdict, Violation, describe_violations, descriptions_by_document, judge_again
@@ -15,7 +15,6 @@ from schemas.geometry import BBox
 from schemas.ids import figure_id
 from schemas.tags import PAPER, TagTemplate, escape, placeholder
 from schemas.versions import LedgerRow, Plan, PlannedDocument, PlanSummary, Status
-from tasks.reading.picture_places import pictures_by_their_text, read_with_neighbours
 from tasks.versions.check import DocumentContent, documents_conserved, documents_gone, quarantine_ceiling, rows_reused
 from tests.versions import (
     content_conserved,
@@ -434,33 +433,6 @@ def test_what_no_document_of_the_version_is_to_blame_for_stays_with_the_version(
     verdict = tags_resolve(evidence(("text", "<image:1.png>")), PLACED, TEMPLATE, {})
     assert descriptions_by_document([verdict], [OTHER]) == {}
     assert f"a document that isn't in the version ({DOC[:12]}): tag 1 leads nowhere" in verdict.gate.message
-
-
-def test_pictures_away_from_their_text_refuse_and_a_few_do_not() -> None:
-    right, wrong = dict.fromkeys(range(16), True), dict.fromkeys(range(16, 20), False)
-    assert pictures_by_their_text([("a.pdf", right), ("b.pdf", wrong)], GateOptions()).passed
-    gate = pictures_by_their_text([("a.pdf", right), ("b.pdf", {**wrong, 20: False})], GateOptions())
-    assert (gate.passed, gate.value) == (False, 16 / 21)
-    assert "16 of 21 pictures without a caption" in gate.message
-    assert "most others: 5 in b.pdf; to look at them: inset parse" in gate.message
-    assert pictures_by_their_text([("a.pdf", {0: False})], GateOptions()).passed
-    assert pictures_by_their_text([], GateOptions()).passed
-
-
-@pytest.mark.parametrize(("order", "answer"), [((0, 1, 2), True), ((1, 0, 2), True), ((0, 2, 1), False)])
-def test_a_picture_is_by_its_text_if_a_block_next_to_it_is_read_next(order: tuple[int, ...], answer: bool) -> None:
-    picture = Placement(1, 0, BBox(72, 130, 300, 230), "ab" * 32, Kind.RASTER, Role.CONTENT, "image")
-    block_facts = [
-        (BlockKind.TEXT, BBox(72, 100, 500, 125), None),
-        (BlockKind.FIGURE, picture.bbox, 0),
-        (BlockKind.TEXT, BBox(72, 600, 500, 625), None),
-    ]
-    blocks = [
-        Block(at, 1, *block_facts[number][:1], block_facts[number][1], "text", placement=block_facts[number][2])
-        for at, number in enumerate(order)
-    ]
-    figures = [PlacedFigure(picture, "", (), "", 0)]
-    assert read_with_neighbours([Page(1, 595, 842, 0, 100)], blocks, figures) == {0: answer}
 
 
 class TestDocumentsGone:

@@ -17,7 +17,6 @@ from tasks.versions.row_rules import (
     UNIQUE,
     BrokenRows,
     broken_rows,
-    count_pictures,
     length_of,
     long_texts,
     row_counts,
@@ -161,10 +160,3 @@ def test_gates_allow_a_share_of_rows_and_count_unchanged_ones() -> None:
     )
     gate, _ = verdict_of(REPEATED, {REPEATED: np.array([1])}, passed=True, unchanged={DUPLICATES: 1})
     assert (gate["value"], gate["bound"]) == (0.5, 0.5)
-
-
-def test_pictures_read_away_from_their_text_are_counted_by_source() -> None:
-    by_text = [("guides/pump.pdf", {number: number > 9 for number in range(30)}), ("guides/empty.pdf", {})]
-    count = count_pictures(by_text, GateOptions())
-    assert (count.rows, count.broken, round(count.allowed, 3), {*count.examples}) == (30, 10, 0.2, {"guides/pump.pdf"})
-    assert count_pictures([("guides/pump.pdf", {1: False})], GateOptions()).allowed == 1

@@ -1,18 +1,17 @@
 """The enrich stage as a job of a Ray cluster: its submission, and its entry point ``python -m pipeline.job``.
 
-The corpus file travels with the job, and so do corrections, prompts and the pictures of their examples, so that the cluster needs
+The corpus file travels with the job, and so do corrections and prompts, so that the cluster needs
 no copy of them. Both sides must see the same store.
 """
 
 import logging
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline.corpus.prompts import example_pictures, is_file
+from pipeline.corpus.prompts import is_file
 from pipeline.corpus.workspace import open_corpus, open_workspace
 from pipeline.run import RefreshRun, planned_workspace
 from pipeline.run_log import log_note, log_progress
@@ -73,17 +72,16 @@ def _packed_corpus(corpus: Corpus, folder: Path) -> tuple[Corpus, dict[str, byte
     """Return a corpus that names its files relative to the job's folder, and those files."""
     files: dict[str, bytes] = {}
 
-    def pack(file: Path, beside: Sequence[Path] = ()) -> str:
-        # A folder for each file, since two may have the same name; the pictures of examples stay beside their prompt.
-        folder = f"files/{len(files)}"
-        files.update({f"{folder}/{packed.name}": packed.read_bytes() for packed in (file, *beside)})
-        return f"{folder}/{file.name}"
+    def pack(file: Path) -> str:
+        # A folder for each file, since two may have the same name.
+        name = f"files/{len(files)}/{file.name}"
+        files[name] = file.read_bytes()
+        return name
 
     captions, models = corpus.captions, dict(corpus.models)
     for name, model in models.items():
         if model.prompt is not None and is_file(model.prompt) and (folder / model.prompt).is_file():
-            prompt = folder / model.prompt
-            models[name] = model.model_copy(update={"prompt": pack(prompt, example_pictures(prompt))})
+            models[name] = model.model_copy(update={"prompt": pack(folder / model.prompt)})
     corrections = captions.corrections
     if corrections is not None and not corrections.startswith("s3://"):
         corrections = pack(Path(corrections))

@@ -32,13 +32,13 @@ class CaptionRequest:
 class CaptionerActor:
     """Describes stored pictures and texts with a model."""
 
-    def __init__(self, name: str, options: ModelEntry, store_address: str, examples: tuple[Message, ...]) -> None:
+    def __init__(self, name: str, options: ModelEntry, store_address: str) -> None:
         self._model = language_model(f"models.{name}", options).load(options.batch_size)
-        self._options, self._store, self._examples = options, open_store(store_address), examples
+        self._options, self._store = options, open_store(store_address)
 
     def run(self, batch: Sequence[tuple[str, CaptionRequest]]) -> list[Outcome[Reply]]:
         """Return the reply to each request."""
-        requests = (_request(item, self._options, self._store, self._examples) for _, item in batch)
+        requests = (_request(item, self._options, self._store) for _, item in batch)
         return [_outcome(*reply) for reply in self._model.replies(requests)]
 
 
@@ -57,33 +57,30 @@ def caption(
     store_address: str,
     ray: RayOptions,
     calls: Calls,
-    examples: tuple[Message, ...] = (),
 ) -> Iterator[list[Outcome[Reply]]]:
     """Yield descriptions in groups as they come; requests are taken as there is capacity.
 
     An endpoint is called from this process, and ``calls`` collects its usage; any other model runs as Ray actors.
-    ``examples`` are turns that stand before each request.
     """
     if not options.kind.is_at_endpoint:
         batches = batched(((item.id, item) for item in requests), options.batch_size * BATCHES_A_CALL)
         with connected(ray):
             workers, gpus = actors(options.gpu_share, options.workers, 1)
-            arguments = (name, options, store_address, examples)
-            yield from run_pool(CaptionerActor, arguments, batches, workers=workers, num_gpus=gpus)
+            yield from run_pool(CaptionerActor, (name, options, store_address), batches, workers=workers, num_gpus=gpus)
         return
     store = open_store(store_address)
     model = language_model(f"models.{name}", options).load(options.batch_size)
     try:
-        for reply in model.replies(_request(item, options, store, examples) for item in requests):
+        for reply in model.replies(_request(item, options, store) for item in requests):
             yield [_outcome(*reply)]
     finally:
         calls.usage.add(model.usage)
         calls.faults.update(model.faults)
 
 
-def _request(item: CaptionRequest, options: ModelEntry, store: ObjectStore, examples: tuple[Message, ...]) -> Request:
+def _request(item: CaptionRequest, options: ModelEntry, store: ObjectStore) -> Request:
     pictures = (store.get(figure_file(item.picture)),) if item.picture and options.kind.sees else ()
-    return Request(item.id, (*examples, Message("user", item.prompt, pictures)))
+    return Request(item.id, (Message("user", item.prompt, pictures),))
 
 
 def _outcome(name: str, reply: Reply | BadInputError | TransientError) -> Outcome[Reply]:

@@ -1,33 +1,28 @@
 """Find the prompts and captioners that a corpus file names."""
 
-import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from backends.models.pictures import open_picture
 from backends.models.registry import language_model_card
 from schemas.corpus import Corpus
 from schemas.corpus.models import CONTEXT, EntryKind, ModelEntry
-from schemas.errors import BadInputError, UserError
+from schemas.errors import UserError
 from schemas.ids import key
 from schemas.models import Subject
 from schemas.versions import Captions
 from tasks.answering.compose import AnswerPrompt, answer_prompt, answer_prompts, read_answer_prompt
 from tasks.enriching.prompts import (
     PROMPT_VERSION,
-    CaptionFrontMatter,
     Prompt,
     PromptError,
     default_prompt,
     presets,
     read_prompt,
-    split_front_matter,
 )
 
 _MOST_BYTES = 64 << 10
-_LARGEST_EXAMPLE_PX = 4096
 
 
 def find_prompt(
@@ -58,8 +53,7 @@ def find_prompt(
             )
         return prompt
     if is_file(name_or_file):
-        path = (folder or Path()) / name_or_file
-        prompt = _read(path, setting, presets(), functools.partial(read_prompt, picture=_pictures(path)))
+        prompt = _read((folder or Path()) / name_or_file, setting, presets(), read_prompt)
     else:
         prompt = _preset(name_or_file, setting)
     if prompt.subject not in (None, subject):
@@ -71,27 +65,6 @@ def find_prompt(
             f"{setting}: {prompt.name} asks about the picture, which '{kind}' doesn't see; {_fitting_presets(subject, kind)}"
         )
     return prompt
-
-
-def example_pictures(prompt_file: Path) -> list[Path]:
-    """Return the pictures of a captioner's prompt's examples, which stand beside it."""
-    front, _ = split_front_matter(prompt_file.read_text(encoding="utf-8"), CaptionFrontMatter)
-    return [prompt_file.with_name(example.picture) for example in front.examples if example.picture is not None]
-
-
-def _pictures(prompt_file: Path) -> Callable[[str], bytes]:
-    def picture(name: str) -> bytes:
-        file = prompt_file.with_name(name)
-        try:
-            data = file.read_bytes()
-            open_picture(data, _LARGEST_EXAMPLE_PX)
-        except OSError as error:
-            raise PromptError(f"examples: {name} can't be read: {error.strerror}") from error
-        except BadInputError as error:
-            raise PromptError(f"examples: {name} isn't a picture: {error.message}") from error
-        return data
-
-    return picture
 
 
 def find_answer_prompt(name_or_file: str, folder: Path, setting: str) -> AnswerPrompt:

@@ -181,5 +181,5 @@ def _cost_of_call(captioner: CaptionerInUse, cache: RecordCache) -> Spent:
     """Return the mean cost of a stored call; the maximum cost if there is none."""
     stored = rows_of(Description, next(cache.shards(), cache.schema.empty_table()))
     if not stored:
-        return maximum_cost(captioner.options, captioner.prompt.body, captioner.subject, captioner.prompt.examples)
+        return maximum_cost(captioner.options, captioner.prompt.body, captioner.subject)
     return spent_on(stored).times(1 / len(stored))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from schemas.corpus.models import ModelEntry, Price
 from schemas.corpus.operations import Spend
-from schemas.models import Description, Message, Subject, Usage
+from schemas.models import Description, Subject, Usage
 from schemas.versions import Spent
 
 TOKEN_CHARACTERS = 3
@@ -28,11 +28,9 @@ def cost_of(price: Price, usage: Usage) -> Spent:
     return Spent(calls=numbers[0], input_tokens=numbers[1], output_tokens=numbers[2], money=cost(price, *numbers))
 
 
-def maximum_cost(options: ModelEntry, prompt: str, subject: Subject = "figure", examples: Sequence[Message] = ()) -> Spent:
-    """Return the maximum cost of one call: examples, prompt, largest picture (none for a text), longest reply."""
-    characters = len(prompt) + sum(len(turn.text) for turn in examples)
-    pictures = int(options.kind.sees and subject != "text") + sum(len(turn.pictures) for turn in examples)
-    return maximum_text_cost(options, characters, pictures)
+def maximum_cost(options: ModelEntry, prompt: str, subject: Subject = "figure") -> Spent:
+    """Return the maximum cost of one call: prompt, largest picture (none for a text), longest reply."""
+    return maximum_text_cost(options, len(prompt), int(options.kind.sees and subject != "text"))
 
 
 def maximum_text_cost(options: ModelEntry, characters: int, pictures: int) -> Spent:

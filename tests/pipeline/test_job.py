@@ -13,7 +13,6 @@ from pipeline.run import RefreshRun
 from ray_jobs.cluster import runtime_env
 from schemas.corpus.operations import RayOptions
 from schemas.stages import Stage
-from tests.manuals import picture
 
 _JOBS = """\
 ray: {jobs: 'http://head:8265', runtime_env: {pip: [boto3]}}
@@ -33,8 +32,7 @@ def submitted(corpus_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     beside = corpus_file.parent
     (beside / "questions.jsonl").write_text("")
     (beside / "better.csv").write_text("figure,description\n12345678,A pump\n")
-    (beside / "mine.md").write_text("---\nexamples: [{picture: one.png, reply: A pump.}]\n---\nName what you see.\n")
-    (beside / "one.png").write_bytes(picture(1))
+    (beside / "mine.md").write_text("Name what you see.\n")
     text = corpus_file.read_text().replace("captions: {ocr: none}\n", "")
     corpus_file.write_text(text + _JOBS)
     corpus = str(corpus_file)

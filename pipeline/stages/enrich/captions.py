@@ -103,9 +103,7 @@ class _Work:
                 requested_ids.add(name)
                 target = targets[missed]
                 request = CaptionRequest(missed, self._captioner.prompt.render(target.around()), target.picture)
-                price = maximum_cost(
-                    self._captioner.options, request.prompt, self._captioner.subject, self._captioner.prompt.examples
-                )
+                price = maximum_cost(self._captioner.options, request.prompt, self._captioner.subject)
                 if self._budget.reserve(price):
                     self._requested += 1
                     self._reserved[missed] = price
@@ -135,7 +133,6 @@ class _Work:
                 store.root,
                 self._workspace.corpus.ray,
                 calls,
-                captioner.prompt.examples,
             ):
                 descriptions = [description for outcome in outcomes if (description := self._record(outcome)) is not None]
                 writer.add(descriptions)

@@ -6,8 +6,8 @@ Files have YAML front matter between lines of ``---``, and placeholders of ``str
 import functools
 import re
 import string
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Annotated, Self, TypeVar
 
@@ -18,7 +18,7 @@ from schemas.corpus.models import EntryKind
 from schemas.documents import Chunk, PlacedFigure
 from schemas.filters import Modality
 from schemas.ids import sha256
-from schemas.models import Message, Subject
+from schemas.models import Subject
 from schemas.tags import placeholder, strip
 from tasks.enriching.chunk import PageWords
 
@@ -70,17 +70,6 @@ class FrontMatter(BaseModel):
 Front = TypeVar("Front", bound=FrontMatter)
 
 
-class Example(BaseModel):
-    """A worked example: what stands in the document, perhaps a picture beside the prompt's file, and the reply to it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    picture: Annotated[str, Field(pattern=r"^[^/\\]+$")] | None = None
-    caption: str = ""
-    words: str = ""
-    reply: str = Field(min_length=1)
-
-
 class CaptionFrontMatter(FrontMatter):
     """The front matter of a captioner's prompt."""
 
@@ -88,7 +77,6 @@ class CaptionFrontMatter(FrontMatter):
     picture: bool = False
     words: Annotated[list[Annotated[int, Field(ge=0, le=100_000)]], Field(min_length=2, max_length=2)] | None = None
     bullets: bool = False
-    examples: Annotated[list[Example], Field(max_length=8)] = []
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -102,8 +90,7 @@ class Prompt:
     """A prompt, and the expectations on its replies. It pickles.
 
     ``subject`` is None for anything; ``picture``: it needs a model that sees; ``words`` are the minimum and maximum of a reply;
-    ``bullets``: replies may have lines that begin with "- "; ``body`` has placeholders; ``examples`` are requests with their
-    replies, in turn, which are sent before each request.
+    ``bullets``: replies may have lines that begin with "- "; ``body`` has placeholders.
     """
 
     name: str
@@ -113,13 +100,11 @@ class Prompt:
     words: tuple[int, int] | None
     bullets: bool
     body: str
-    examples: tuple[Message, ...] = ()
 
     @property
     def digest(self) -> str:
         """Part of the key of replies, without the expectations."""
-        turns = [f"\n{turn.role} {turn.text} {' '.join(map(sha256, turn.pictures))}" for turn in self.examples]
-        return sha256(f"{PROMPT_VERSION}\n{self.body}{''.join(turns)}".encode())
+        return sha256(f"{PROMPT_VERSION}\n{self.body}".encode())
 
     @property
     def expected(self) -> dict[str, object]:
@@ -152,32 +137,21 @@ def _names(text: str) -> list[str]:
     return string.Template(text).get_identifiers()
 
 
-def no_picture(name: str) -> bytes:
-    """Refuse the picture of an example of a prompt that has no folder."""
-    raise PromptError(f"examples: there is no picture {name}")
-
-
-def read_prompt(name: str, text: str, picture: Callable[[str], bytes] = no_picture) -> Prompt:
-    """Read a prompt's file, or raise ``PromptError``; ``picture`` returns the encoded picture of an example by its file name."""
+def read_prompt(name: str, text: str) -> Prompt:
+    """Read a prompt's file, or raise ``PromptError``."""
     front, body = split_front_matter(text, CaptionFrontMatter)
     check_placeholders(body, PLACEHOLDERS)
     if not body.strip():
         raise PromptError("it asks for nothing: it has no text")
-    prompt = Prompt(
+    return Prompt(
         name=name,
         source=front.source,
         subject=front.subject,
-        picture=front.picture or any(example.picture for example in front.examples),
+        picture=front.picture,
         words=(front.words[0], front.words[1]) if front.words is not None else None,
         bullets=front.bullets,
         body=body.strip(),
     )
-    turns: list[Message] = []
-    for example in front.examples:
-        pictures = () if example.picture is None else (picture(example.picture),)
-        request_text = prompt.render(Surroundings(caption=example.caption, words=example.words))
-        turns += [Message("user", request_text, pictures), Message("assistant", example.reply)]
-    return replace(prompt, examples=tuple(turns))
 
 
 def check_placeholders(body: str, placeholders: Sequence[str]) -> None:

@@ -121,32 +121,3 @@ def test_every_captioner_has_a_prompt_for_what_it_can_describe() -> None:
     for name in ("ocr-caption", "text-summary"):
         assert "words" in presets()[name].names
     assert set(presets()["figure"].names) == set(PLACEHOLDERS)
-
-
-EXAMPLES = """---
-examples:
-  - {picture: valve.png, caption: 'Figure 1: valve', reply: 'A valve with a lever.'}
-  - {words: OFF ON, reply: A switch.}
----
-Describe the figure.
-Caption: $caption
-Words: $words
-"""
-
-
-def test_examples_are_turns_before_the_request_and_part_of_the_digest() -> None:
-    prompt = read_prompt("mine", EXAMPLES, lambda name: name.encode())
-    assert [(turn.role, turn.text, turn.pictures) for turn in prompt.examples] == [
-        ("user", "Describe the figure.\nCaption: Figure 1: valve", (b"valve.png",)),
-        ("assistant", "A valve with a lever.", ()),
-        ("user", "Describe the figure.\nWords: OFF ON", ()),
-        ("assistant", "A switch.", ()),
-    ]
-    assert prompt.picture, "a model that sees no picture can't read it"
-    other_picture = read_prompt("mine", EXAMPLES, lambda _: b"another picture")
-    without = read_prompt("mine", EXAMPLES.partition("---\n")[2].partition("---\n")[2])
-    assert len({prompt.digest, other_picture.digest, without.digest}) == 3
-    with pytest.raises(PromptError, match=r"examples: there is no picture valve\.png"):
-        read_prompt("mine", EXAMPLES)
-    with pytest.raises(PromptError, match=r"examples\.0\.picture"):
-        read_prompt("mine", EXAMPLES.replace("valve.png", "../valve.png"), lambda name: name.encode())

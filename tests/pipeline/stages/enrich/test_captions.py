@@ -20,7 +20,7 @@ from schemas.parquet import from_parquet
 from schemas.reports import RefreshResult
 from schemas.stages import Stage
 from tests.endpoint_server import Call, EndpointServer, status
-from tests.manuals import picture, write_manual
+from tests.manuals import write_manual
 from tests.versions import read_evidence
 from tests.waiting import wait_for
 
@@ -294,31 +294,3 @@ def test_a_reply_that_is_no_description_is_not_used(
     rows = _figures(workspace, refresh(workspace))
     assert {(row["description"], row["described_by"]) for row in rows.values()} == {(None, "context")}
     assert all(flag in row["flags"] for row in rows.values())
-
-
-def test_examples_of_a_prompt_are_sent_with_their_pictures_before_each_figure(
-    corpus: Corpus, endpoint: EndpointServer, published: Workspace
-) -> None:
-    folder = published.file.parent / "prompts"
-    folder.mkdir()
-    (folder / "shown.md").write_text(
-        "---\nsubject: figure\nexamples: [{picture: valve.png, caption: Valve, reply: A valve with a lever.}]\n---\n"
-        "Describe the picture.\nCaption: $caption\n"
-    )
-    (folder / "valve.png").write_bytes(b"no picture")
-    with pytest.raises(UserError, match=r"examples: valve\.png isn't a picture"):
-        corpus(prompt="prompts/shown.md")
-    (folder / "valve.png").write_bytes(picture(5))
-    workspace = corpus(prompt="prompts/shown.md")
-    expected = plan(workspace, "test").summary.captions["vlm"]
-    assert refresh(workspace).published
-    assert len(endpoint.calls) == expected.items
-    for call in endpoint.calls:
-        assert [message["role"] for message in call.json["messages"]] == ["user", "assistant", "user"]
-        assert len(call.pictures) == 2
-        assert call.json["messages"][1]["content"] == "A valve with a lever."
-    key = workspace.captioners["vlm"].captions.key
-    (folder / "valve.png").write_bytes(picture(6))
-    assert corpus(prompt="prompts/shown.md").captioners["vlm"].captions.key != key, "another example, other replies"
-    with pytest.raises(UserError, match=r"asks about the picture, which 'llm' doesn't see"):
-        corpus(prompt="prompts/shown.md", kind="llm")

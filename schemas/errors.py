@@ -69,9 +69,6 @@ UNFINISHED = frozenset({FailureCode.OVER_BUDGET, FailureCode.MODEL_CRASHED, Fail
 """Failures that say nothing about the input: the next version tries again."""
 
 
-NEEDS_PROGRAM = frozenset({FailureCode.NEEDS_LIBREOFFICE, FailureCode.NEEDS_PANGO})
-"""Failures of documents whose converter isn't installed."""
-
 UNREAD_PAGES = frozenset({FailureCode.DAMAGED, FailureCode.PAGE_UNREADABLE})
 """Failures of pages whose content is lost in part or in full."""
 

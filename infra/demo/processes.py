@@ -40,10 +40,10 @@ def say(text: str = "", *, timed: bool = False) -> None:
     sys.stdout.flush()
 
 
-def tail(file: Path, lines: int = 15) -> str:
+def tail(file: Path) -> str:
     """Return the last lines of a log."""
     with contextlib.suppress(OSError):
-        return "\n".join(f"    {line}" for line in file.read_text(errors="replace").splitlines()[-lines:])
+        return "\n".join(f"    {line}" for line in file.read_text(errors="replace").splitlines()[-15:])
     return ""
 
 

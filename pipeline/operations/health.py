@@ -86,14 +86,12 @@ class CorpusHealth(Frozen):
     stored: bool = False
 
 
-def corpora_health(
-    schedules: Sequence[CorpusSchedule], *, timeout_s: float = 5.0, now: datetime | None = None
-) -> list[CorpusHealth]:
+def corpora_health(schedules: Sequence[CorpusSchedule], *, timeout_s: float = 5.0) -> list[CorpusHealth]:
     """Return the health of corpora, in their order.
 
     Stores are read at once. A corpus that is broken, or whose store doesn't answer within ``timeout_s``, costs its own entry.
     """
-    moment = now or datetime.now(UTC)
+    moment = datetime.now(UTC)
     futures = [
         _in_thread((schedule.file, schedule.store), partial(corpus_health, schedule, moment)) for schedule in schedules
     ]
@@ -218,9 +216,8 @@ class Measure(NamedTuple):
     tags: dict[str, str]
 
 
-def measures(health: CorpusHealth, now: datetime | None = None) -> Iterator[Measure]:
+def measures(health: CorpusHealth) -> Iterator[Measure]:
     """Yield the gauges of a corpus: its counts, gate margins, spending, ages in seconds, and a gauge a state (0 or 1)."""
-    moment = now or datetime.now(UTC)
     corpus = {"corpus": health.corpus}
     for state in State:
         yield Measure("inset.state", float(health.state is state), {**corpus, "state": state})
@@ -238,7 +235,7 @@ def measures(health: CorpusHealth, now: datetime | None = None) -> Iterator[Meas
         yield Measure("inset.money", health.spent.money, corpus)
     for name, at in (("live_age_s", health.live_since), ("last_run_age_s", health.last_run)):
         if at is not None:
-            yield Measure(f"inset.{name}", (moment - at).total_seconds(), corpus)
+            yield Measure(f"inset.{name}", (datetime.now(UTC) - at).total_seconds(), corpus)
 
 
 def engine_answers(health: CorpusHealth) -> bool | None:

@@ -47,8 +47,6 @@ from tasks.answering.retrievers import contents_of
 if TYPE_CHECKING:
     from pipeline.published.version import OpenVersion
 
-SORTS = ("source", "title", "date", "pages", "size", "rows")
-
 COMPARISONS = 4
 """Most versions whose changes to a version are kept."""
 
@@ -85,7 +83,7 @@ class Contents:
             sources: Globs, one of which fits a source.
             languages: One of which is the document's, in ISO 639-1.
             contains: Part of the title or of a source, in any case.
-            sort: One of ``SORTS``, after ``-`` for descending; what has no date comes last.
+            sort: source, title, date, pages, size or rows, after ``-`` for descending; what has no date comes last.
         """
         catalogue = self._catalogue
         numbers = catalogue.ordered(sort)

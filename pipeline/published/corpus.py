@@ -96,19 +96,16 @@ class PublishedCorpus:
     ``RequestError`` for other mistakes of the caller, ``TransientError`` where the engine or the store doesn't answer or is
     damaged, and other ``UserError``s for mistakes in the configuration.
 
-    A ``drawer`` that is given is shared and closed by whoever made it; at most ``versions_open`` versions are open at once.
+    A ``drawer`` that is given is shared and closed by whoever made it.
     It shows every document, whoever may see it; ``for_reader`` narrows it.
     """
 
     _principals: Principals | None = None
 
-    def __init__(
-        self, workspace: Workspace, drawer: PageDrawer | None = None, *, versions_open: int = VERSIONS_OPEN
-    ) -> None:
+    def __init__(self, workspace: Workspace, drawer: PageDrawer | None = None) -> None:
         self._workspace = workspace
         self.drawer = drawer or PageDrawer()
         self._owns_drawer = drawer is None
-        self._versions_open = versions_open
         self._settings = QuerySettings(workspace.file, workspace.corpus)
         self._lock = threading.Lock()
         self._rights = RightsReader(workspace.store)
@@ -234,7 +231,7 @@ class PublishedCorpus:
                     raise self._no_manifest(version)
                 self._open[version] = _Views(open_version(self._workspace, version, self._settings))
             self._open.move_to_end(version)
-            while len(self._open) > self._versions_open:
+            while len(self._open) > VERSIONS_OPEN:
                 self._open.popitem(last=False)
             return self._open[version]
 
@@ -449,11 +446,9 @@ def _reason(error: Exception) -> str:
     return (str(error).splitlines() or [""])[0][:200] or type(error).__name__
 
 
-def open_published(
-    name_or_path: str, drawer: PageDrawer | None = None, *, versions_open: int = VERSIONS_OPEN
-) -> PublishedCorpus:
+def open_published(name_or_path: str, drawer: PageDrawer | None = None) -> PublishedCorpus:
     """Open a published corpus by name or file; a ``drawer`` is shared with others."""
-    return PublishedCorpus(open_workspace(name_or_path), drawer, versions_open=versions_open)
+    return PublishedCorpus(open_workspace(name_or_path), drawer)
 
 
 def every_published(drawer: PageDrawer) -> Iterator[PublishedCorpus]:

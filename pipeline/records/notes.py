@@ -4,7 +4,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal, TypeVar
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -20,8 +20,6 @@ from schemas.stages import Stage
 from schemas.versions import Calibration, Counts, Plan, PlannedDocument, SlowDocument, Spent
 
 _PLANNED = "plan.parquet"
-
-Note = TypeVar("Note", bound=BaseModel)
 
 
 class StageNote(BaseModel):

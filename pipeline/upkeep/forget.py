@@ -158,10 +158,10 @@ def forget(
     return result.model_copy(update=update)
 
 
-def finish_forgetting(workspace: Workspace, lease: Lease, report: Report = silent) -> None:
+def finish_forgetting(workspace: Workspace, lease: Lease) -> None:
     """Finish a deletion that was killed. Call it under the lease; raises as ``forget`` does."""
     if read_forgotten(workspace.store).pending:
-        _finish(workspace, lease, report)
+        _finish(workspace, lease, silent)
 
 
 def readmit(workspace: Workspace, source: str) -> list[str]:

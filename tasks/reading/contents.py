@@ -47,13 +47,13 @@ def depths(nodes: Sequence[Node]) -> dict[int, int]:
     return depth_by_node
 
 
-def print_contents(nodes: Sequence[Node], *, sections_only: bool = False) -> str:
+def print_contents(nodes: Sequence[Node]) -> str:
     """Return an evidence tree as an indented table of contents: a line per section, ``[table]`` or ``[image]``, with its id."""
     depth = depths(nodes)
     return "\n".join(
         f"{'  ' * depth[node.node_id]}- {_mark(node)}{title_of(node)} [{node.node_id}]"
         for node in nodes
-        if node.kind is NodeKind.SECTION or (node.kind is not NodeKind.TEXT and not sections_only)
+        if node.kind is not NodeKind.TEXT
     )
 
 

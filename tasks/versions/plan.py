@@ -121,11 +121,11 @@ def was_disturbed(ledger: Sequence[LedgerRow]) -> bool:
     return any(row.code in OF_THE_SOURCE and row.bytes_id for row in ledger)
 
 
-def cut_shards(sizes: Mapping[str, int], shard_bytes: int, max_shards: int = 256) -> list[list[str]]:
-    """Distribute documents over at most ``max_shards`` sorted shards of about equal bytes, largest first; deterministic."""
+def cut_shards(sizes: Mapping[str, int], shard_bytes: int) -> list[list[str]]:
+    """Distribute documents over at most 256 sorted shards of about equal bytes, largest first; deterministic."""
     if not sizes:
         return []
-    count = min(max_shards, len(sizes), -(-sum(sizes.values()) // shard_bytes) or 1)
+    count = min(256, len(sizes), -(-sum(sizes.values()) // shard_bytes) or 1)
     shards: list[list[str]] = [[] for _ in range(count)]
     loads = [0] * count
     for doc_id in sorted(sizes, key=lambda doc_id: (-sizes[doc_id], doc_id)):

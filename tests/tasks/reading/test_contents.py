@@ -69,11 +69,6 @@ def test_the_contents_are_indented_and_name_tables_images_and_nodes() -> None:
     ]
 
 
-def test_the_contents_can_leave_tables_and_images_out() -> None:
-    lines = print_contents(build_tree(_manual()), sections_only=True).splitlines()
-    assert lines == ["- Service [2]", "  - Filter [4]", "- Storage [7]"]
-
-
 def test_leaves_are_in_reading_order_below_their_sections() -> None:
     tree = build_tree(_manual())
     leaves = [(node.kind, node.block, node.parent_id) for node in tree if node.kind is not NodeKind.SECTION]

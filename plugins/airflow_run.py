@@ -129,7 +129,7 @@ def corpus_file(name: str) -> str:
 
 
 def stored_workspace(name: str) -> "Workspace":
-    """Open a corpus to move its live version, even where its file is broken: engine and shape are stored with versions.
+    """Open a corpus to move its live version, even if its file is broken: engine and shape are stored with versions.
 
     Raises:
         UserError: There is no such corpus, or its store is unknown.

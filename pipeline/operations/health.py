@@ -49,13 +49,13 @@ class CorpusHealth(Frozen):
     Attributes:
         runs: When it is refreshed, in words.
         state: The worst of what was found.
-        problems: A line a problem, the worst first; [] where all is well.
-        live: The live version; None where nothing is published.
+        problems: A line a problem, the worst first; [] if all is well.
+        live: The live version; None if nothing is published.
         held: Whether refreshes are held back since a rollback.
         newest: The newest finished version, which the gates judged.
-        question: Address of the question that waits for an answer, below that of Airflow; None where none does.
-        refreshing: The run that holds the lease now; None where none does.
-        last_run: When the last run ended, or was last alive; None where there was none.
+        question: Address of the question that waits for an answer, below that of Airflow; None if none does.
+        refreshing: The run that holds the lease now; None if none does.
+        last_run: When the last run ended, or was last alive; None if there was none.
         due: The next scheduled time; None without a schedule.
         counts: What the live version holds.
         spent: What making the live version cost.

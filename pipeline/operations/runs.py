@@ -41,7 +41,7 @@ class WorkItem(Frozen):
 
     Attributes:
         done: How many were done.
-        reused: How many were there already, and not done again; None where that isn't known.
+        reused: How many were there already, and not done again; None if that isn't known.
     """
 
     what: str
@@ -53,9 +53,9 @@ class StageWork(Frozen):
     """What a stage did.
 
     Attributes:
-        seconds: How long it took, all shards together; None where it isn't done.
-        money: What generative models cost; None where none was asked.
-        shards: Shards done, and all of them, where it has several and isn't done.
+        seconds: How long it took, all shards together; None if it isn't done.
+        money: What generative models cost; None if none was asked.
+        shards: Shards done, and all of them, if it has several and isn't done.
     """
 
     stage: Stage
@@ -73,11 +73,11 @@ class RunReport(Frozen):
         plan: What was planned; None where the plan is gone.
         slowest: The documents whose parse took longest, the slowest first.
         gates: All verdicts: those that refuse, then those with a bound, the tightest first, then invariants.
-        docs: Address of the Data Docs in the store; None where there are none.
+        docs: Address of the Data Docs in the store; None if there are none.
         questions: What changed for golden questions; None without a parent to compare with.
-        note: The release note, as Markdown; "" where there is none yet.
+        note: The release note, as Markdown; "" if there is none yet.
         experiments: The experiments that ran on the version, whose reports are stored with it, each with what changed since an
-            earlier report; None where it wasn't compared.
+            earlier report; None if it wasn't compared.
     """
 
     version: VersionEntry
@@ -100,7 +100,7 @@ class RunReport(Frozen):
 
     @property
     def money(self) -> float | None:
-        """What generative models cost; None where none was asked."""
+        """What generative models cost; None if none was asked."""
         return sum(cost.money for cost in self.spent.values()) if self.spent else None
 
 
@@ -108,7 +108,7 @@ _runs: dict[tuple[str, str], str] = {}
 
 
 def version_of_run(store: ObjectStore, run_id: str) -> str | None:
-    """Return the newest version that a run planned or built; None where it built none, or the version is gone."""
+    """Return the newest version that a run planned or built; None if it built none, or the version is gone."""
     for version in reversed(store.folders("versions")):
         # The run of a version never changes, so that it is read once a process.
         stored_run_id = _runs.get((store.root, version))
@@ -193,7 +193,7 @@ def _golden_report(store: ObjectStore, version: str) -> ModeReport | None:
 def _parse_note(
     store: ObjectStore, version: str, manifest: Manifest | None, plan: Plan | None
 ) -> tuple[StageNote | None, tuple[int, int] | None]:
-    """Return the note of ``parse``; where not all shards are done, None or that of some, with their number and that of all.
+    """Return the note of ``parse``; if not all shards are done, None or that of some, with their number and that of all.
 
     A finished version has it in its manifest, so that the notes of its shards needn't be read.
     """

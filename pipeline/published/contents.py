@@ -410,7 +410,7 @@ def _read(
 
 
 def _labels(row: Mapping[str, Any]) -> dict[int, str | None]:
-    """Return what is printed on the pages of a row, where that is not their number."""
+    """Return what is printed on the pages of a row, if that is not their number."""
     pages = [region["page"] for region in row["regions"]]
     labels = row["page_labels"] or [None] * len(pages)
     return {page: label if label and label != str(page) else None for page, label in zip(pages, labels, strict=True)}

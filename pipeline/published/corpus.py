@@ -113,7 +113,7 @@ class PublishedCorpus:
         self._last_seen = _LastSeen()
 
     def for_reader(self, principals: Principals | None) -> "PublishedCorpus":
-        """Return the corpus as a reader with some principals sees it, where it limits its readers; None sees all.
+        """Return the corpus as a reader with some principals sees it, if it limits its readers; None sees all.
 
         What a reader may not see isn't there: methods answer as if the documents weren't in the version.
         """
@@ -405,7 +405,7 @@ class PublishedCorpus:
         )
 
     def ready(self) -> None:
-        """Run one search; raise an ``InsetError`` where no version is live, or it or the rights can't be read."""
+        """Run one search; raise an ``InsetError`` if no version is live, or it or the rights can't be read."""
         if self.has_rights:
             with self.reading():
                 self._rights()

@@ -166,7 +166,7 @@ class LanceIndex:
 
     def finish(self) -> None:
         """Build the full-text indexes and, for many rows, the vector indexes; ``late`` spaces are always scanned."""
-        from lancedb.index import FTS, IvfRq, LabelList
+        from lancedb.index import FTS, BTree, IvfRq, LabelList
 
         table = self._table()
         with self._writing():
@@ -176,8 +176,11 @@ class LanceIndex:
                 self._bring_up_to_date(table)
             for column in sorted({terms_column(field) for field in self._fields()} - indexed_columns):
                 table.create_index(column, config=FTS(**_SPLIT_AT_SPACES))
-            if ACCESS in table.schema.names and ACCESS not in indexed_columns:
-                table.create_index(ACCESS, config=LabelList())
+            # A reader's filter names principals and the documents whose rights changed since the build.
+            if ACCESS in table.schema.names:
+                for column, scalar_index in ((ACCESS, LabelList()), ("doc_id", BTree())):
+                    if column not in indexed_columns:
+                        table.create_index(column, config=scalar_index)
             for column in sorted({name for name in table.schema.names if name.startswith("vector_")} - indexed_columns):
                 late = is_late(table.schema, column.removeprefix("vector_"))
                 if not late and table.count_rows(f"{column} IS NOT NULL") >= self._exact_below:

@@ -197,6 +197,29 @@ def _search_and_ask(inset: Inset, version: str) -> None:
     assert "(broken.pdf), page 2" in by_words.out
 
 
+def test_ask_puts_a_question_to_several_corpora(folder: Path, inset: Inset) -> None:
+    corpora = folder / "corpora"
+    corpora.mkdir()
+    for name, source in (("pumps", "pump"), ("winches", "winch"), ("empty", "none")):
+        (folder / name).mkdir()
+        if (folder / "pdfs" / f"{source}.pdf").exists():
+            (folder / "pdfs" / f"{source}.pdf").rename(folder / name / f"{source}.pdf")
+        (corpora / f"{name}.yaml").write_text(f"name: {name}\nsource: ../{name}\ncaptions: {{ocr: none}}\n")
+    versions = {name: inset("refresh", name, "--json").json["version"] for name in ("pumps", "winches")}
+    question = "How many screws has the steel winch?"
+    alone = inset("ask", "winches", question, "--json").json
+    answer = inset("ask", "pumps", "winches", question, "--json").json
+    assert answer["parts"][0]["text"] == alone["parts"][0]["text"]
+    assert {(cited["corpus"], cited["version"]) for cited in answer["citations"]} <= {*versions.items()}
+    assert answer["citations"][0]["corpus"] == "winches"
+    assert [(asked["name"], asked["version"]) for asked in answer["corpora"]] == sorted(versions.items())
+    assert "winch.pdf" in inset("ask", "pumps", "winches", question).out
+
+    partly = inset("ask", "winches", "empty", question)
+    assert (partly.code, "left out: empty: " in partly.err, "winch.pdf" in partly.out) == (0, True, True)
+    assert inset("ask", "pumps", "winches", question, "--version", versions["pumps"]).err.startswith("inset: --version: ")
+
+
 def _narrowed(inset: Inset) -> None:
     search = ("search", "manuals", "screws of the winch")
     narrow = (

@@ -68,9 +68,16 @@ def _rows(questions: Sequence[Question], whole: PublishedCorpus, parts: Mapping[
             hits = merged(results, {}, 0, FIRST)
             extra_times.append(1000 * (time.perf_counter() - start - max(alone)))
             answered_by_all += _is_answered(question, hits)
-    recalls = [answered / len(questions) for answered in (answered_by_all, answered_by_one)]
+    recall_of_all, recall_of_one = answered_by_all / len(questions), answered_by_one / len(questions)
     return [
-        Row("a gold page among the first five", "share", *recalls, "one corpus of all", goal="at most 0.02 lower"),
+        Row(
+            "a gold page in the first five",
+            "share",
+            recall_of_all,
+            recall_of_one,
+            "one corpus of all",
+            "at most 0.02 lower",
+        ),
         Row("all at once, over the slowest", "ms", statistics.median(extra_times), goal="at most 20"),
     ]
 
@@ -86,7 +93,7 @@ def _part(folder: Path, corpus: str, number: int, parts: int) -> Path:
     name = f"part-{number}"
     source, store = folder / name / "pdfs", folder / name / "store"
     source.mkdir(parents=True)
-    pdfs = sorted(Path(workspace.corpus.source).glob("*.pdf"))
+    pdfs = sorted(Path(workspace.corpus.source_address).glob("*.pdf"))
     for pdf in pdfs[number::parts]:
         shutil.copy(pdf, source)
     shutil.copytree(

@@ -1,7 +1,8 @@
 """What all schemas build on: immutable models, batches, extensions, the release."""
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from itertools import islice
@@ -76,6 +77,8 @@ def _source(address: str) -> str:
     scheme, separator, _ = address.partition("://")
     if separator and not _SCHEME.fullmatch(scheme):
         raise ValueError("use a path, or an address such as s3://bucket/prefix or https://host/folder")
+    if address.startswith("{"):
+        raise ValueError("begin the path with ./")
     if scheme in ("file", "s3") or not separator:
         _location(address)
     elif "?" in address or "#" in address:
@@ -83,6 +86,16 @@ def _source(address: str) -> str:
     if any("**" in part and part != "**" for part in address.split("/")) and not separator:
         raise ValueError("'**' stands alone between slashes and means all folders below: write docs/**/*.pdf")
     return address
+
+
+def combined_address(addresses: Mapping[str, str]) -> str:
+    """Return the address of several sources, by name: a JSON object, which no path or address begins like."""
+    return json.dumps(dict(addresses), ensure_ascii=False)
+
+
+def addresses_of(address: str) -> dict[str, str]:
+    """Return the addresses of several sources by name; none if it is the address of one."""
+    return dict(json.loads(address)) if address.startswith("{") else {}
 
 
 def _served(address: str) -> str:
@@ -100,6 +113,7 @@ Location = Annotated[Address, Field(min_length=1, max_length=4000), AfterValidat
 """A path, or s3://bucket/prefix."""
 Source = Annotated[Address, Field(min_length=1, max_length=4000), AfterValidator(_source)]
 """A path, s3://bucket/prefix, or another address with a scheme."""
+FolderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
 Server = Annotated[Address, AfterValidator(_served)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(gt=0, le=1e6)]

@@ -12,11 +12,13 @@ import itertools
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from backends.stores.objects import LISTED_AT_ONCE
 from backends.stores.s3_store import read_object, s3_client, s3_errors
+from schemas.base import addresses_of
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.formats import FORMATS, ending, sorted_documents
 from schemas.ids import sha256
@@ -27,10 +29,12 @@ _MAGIC = frozenset("*?[")
 
 
 def open_source(address: str) -> DocumentSource:
-    """Open a folder (every document below it), a glob, ``s3://bucket/prefix``, or another address of ``open_place``.
+    """Open a folder (every document below it), a glob, ``s3://bucket/prefix``, another address of ``open_place``, or several.
 
     An existing folder's name isn't a glob.
     """
+    if addresses := addresses_of(address):
+        return CombinedSource({name: open_source(part) for name, part in addresses.items()})
     if address.startswith("s3://"):
         return S3Source(address)
     if "://" in address and not address.startswith("file://"):
@@ -44,6 +48,8 @@ def open_source(address: str) -> DocumentSource:
 
 def overlaps(source: str, store: str) -> bool:
     """Return whether a source lies in a store, or would list stored files; hidden folders aren't listed."""
+    if addresses := addresses_of(source):
+        return any(overlaps(part, store) for part in addresses.values())
     if "://" in source.removeprefix("file://") or store.startswith("s3://"):
         source_prefix, store_prefix = (f"{address.rstrip('/')}/" for address in (source, store))
         return source_prefix.startswith(store_prefix) or store_prefix.startswith(source_prefix)
@@ -53,6 +59,37 @@ def overlaps(source: str, store: str) -> bool:
         _resolved_links(files.base).is_relative_to(store_folder)
         or files.lists(store_folder / "corpus" / "documents" / "document.pdf")
     )
+
+
+class CombinedSource:
+    """Several sources, by name: the name of a document begins with that of its source."""
+
+    def __init__(self, sources: Mapping[str, DocumentSource]) -> None:
+        self._sources = sources
+
+    def files(self) -> list[SourceFile]:
+        """Return the documents of all sources, sorted by name; errors are those of any of them."""
+        return sorted_documents(
+            replace(file, source=f"{name}/{file.source}")
+            for name, source in self._sources.items()
+            for file in source.files()
+        )
+
+    def digest(self, source: str) -> str:
+        """Return the SHA-256 of a document."""
+        part, name = self._part_of(source)
+        return part.digest(name)
+
+    def read(self, source: str) -> bytes:
+        """Return a document's bytes."""
+        part, name = self._part_of(source)
+        return part.read(name)
+
+    def _part_of(self, source: str) -> tuple[DocumentSource, str]:
+        name, _, below = source.partition("/")
+        if name not in self._sources:
+            raise FileNotFoundError(f"there is no source {name} any more")
+        return self._sources[name], below
 
 
 def _is_folder(path: Path | os.DirEntry[str]) -> bool:

@@ -90,10 +90,11 @@ def load_corpus(name_or_path: str) -> Corpus:
         remainder = [f"{path}: {len(mistakes) - _MAX_MISTAKES} more mistakes"] if len(mistakes) > _MAX_MISTAKES else []
         raise UserError(*mistakes[:_MAX_MISTAKES], *remainder) from error
     _check_models(corpus, path)
-    addresses = {"source": corpus.source, "store": corpus.store, "questions": corpus.questions}
+    addresses = {"source": corpus.source or None, "store": corpus.store, "questions": corpus.questions}
     resolved = {key: _resolved_address(address, path, key) for key, address in addresses.items() if address is not None}
     resolved.setdefault("store", store_address(path))
     _check_addresses(resolved, path)
+    sources = {name: _resolved_address(address, path, f"sources.{name}") for name, address in corpus.sources.items()}
     if corpus.experiment.endswith((".yaml", ".yml")):
         resolved["experiment"] = _resolved_address(corpus.experiment, path, "experiment")
     sections: dict[str, Section] = {}
@@ -102,7 +103,7 @@ def load_corpus(name_or_path: str) -> Corpus:
         options = getattr(corpus, section)
         if options is not None and (address := getattr(options, key)) is not None:
             sections[section] = options.model_copy(update={key: _resolved_address(address, path, f"{section}.{key}")})
-    return corpus.model_copy(update=resolved | sections)
+    return corpus.model_copy(update=resolved | sections | {"sources": sources})
 
 
 class QuerySettings:

@@ -96,7 +96,7 @@ def corpus_schedule(file: Path, *, notifiers: bool = True) -> CorpusSchedule:
     else:
         store = join(corpus.store or "", corpus.name)
         return CorpusSchedule(
-            *(corpus.name, file, corpus.schedule, corpus.source, store, corpus.operations),
+            *(corpus.name, file, corpus.schedule, corpus.source_address, store, corpus.operations),
             has_access=corpus.access is not None,
         )
     return _broken_schedule(file, problem)

@@ -61,7 +61,7 @@ class Workspace:
 
     def source(self) -> DocumentSource:
         """Open the source of the PDFs."""
-        return open_source(self.corpus.source)
+        return open_source(self.corpus.source_address)
 
     def index(self, version: str) -> SearchIndex:
         """Open a version's collection in its engine."""
@@ -174,9 +174,9 @@ def open_corpus(corpus: Corpus, file: Path) -> Workspace:
     Raises:
         UserError: Source and store overlap, or a setting of the file can't be used.
     """
-    if overlaps(corpus.source, corpus.store or ""):
+    if overlaps(corpus.source_address, corpus.store or ""):
         raise UserError(
-            f"{file}: source {corpus.source} and store {corpus.store} overlap, so stored files would be indexed; "
+            f"{file}: source {corpus.source_address} and store {corpus.store} overlap, so stored files would be indexed; "
             f"name a 'store' elsewhere"
         )
     recogniser, detector = RECOGNISERS.card(corpus.captions), DETECTORS.card(corpus.captions)

@@ -65,7 +65,7 @@ def page_picture(file: str, doc_id: str, page: int, *, dpi: int) -> "Future[byte
     drawing = Drawing(workspace.store.root, name, page, dpi, passwords=passwords)
     if not workspace.store.exists(drawing.name):
         source = _source_of(workspace.store, doc_id)
-        drawing = replace(drawing, store_address=workspace.corpus.source, name=source, digest=doc_id)
+        drawing = replace(drawing, store_address=workspace.corpus.source_address, name=source, digest=doc_id)
     return _drawer().draw(drawing)
 
 

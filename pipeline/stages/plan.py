@@ -98,7 +98,7 @@ def plan(
     )
     if live is None and not comparison.documents and not comparison.carried and comparison.forgotten:
         raise UserError(
-            f"source {corpus.source} holds no document but forgotten ones; to take one in again: "
+            f"source {corpus.source_address} holds no document but forgotten ones; to take one in again: "
             f"inset forget {corpus.name} SOURCE --readmit"
         )
     fingerprint = key(
@@ -193,7 +193,11 @@ def _page_counts(workspace: Workspace, documents: Sequence[PlannedDocument], to_
     names = {
         doc_id: sources[doc_id] for doc_id, size in zip(smallest_first, sizes, strict=True) if size <= MOST_OPENED_BYTES
     }
-    return count_pages(workspace.corpus.source, names, workspace.corpus.parse, within_s=OPENED_WITHIN_S) if names else {}
+    return (
+        count_pages(workspace.corpus.source_address, names, workspace.corpus.parse, within_s=OPENED_WITHIN_S)
+        if names
+        else {}
+    )
 
 
 def _with_pages(
@@ -222,7 +226,7 @@ def _listing(workspace: Workspace, source: DocumentSource) -> list[SourceFile]:
 
 def _explain_empty_source(workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow]) -> NoReturn:
     """Say that a source has no document. Where a version is live, they are lost for the moment rather than removed on purpose."""
-    source = workspace.corpus.source
+    source = workspace.corpus.source_address
     if live is None:
         raise UserError(f"source {source} holds no document; put some there, or correct 'source' in {workspace.file}")
     documents = len(indexed_pages(ledger)) or "some"

@@ -151,9 +151,9 @@ def _notifiers(workspace: Workspace) -> None:
 def _source(workspace: Workspace) -> Finding:
     files = workspace.source().files()
     if lacking := without_libreoffice(files):
-        message = f"{len(files)} documents in {workspace.corpus.source}, {lacking} of which need LibreOffice"
+        message = f"{len(files)} documents in {workspace.corpus.source_address}, {lacking} of which need LibreOffice"
         return _warning(message, "install LibreOffice, or they go to quarantine")
-    message = f"{len(files)} documents in {workspace.corpus.source}"
+    message = f"{len(files)} documents in {workspace.corpus.source_address}"
     return _intact(message) if files else _broken(message, f"put documents there, or correct 'source' in {workspace.file}")
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from schemas.base import Address, Location, Section, Share, Source, Text, Variable, Workers
+from schemas.base import Address, FolderName, Location, Section, Share, Source, Text, Variable, Workers, combined_address
 from schemas.corpus.documents import (
     RESERVED,
     TITLE,
@@ -202,7 +202,12 @@ class Corpus(Section):
     """
 
     name: str = Field(description="The corpus's name: a-z, 0-9 and _, starting with a letter, at most 40 characters.")
-    source: Source = Field(description="A folder, a glob such as docs/**/*.pdf, or s3://bucket/prefix.")
+    source: Source = Field("", description="A folder, a glob such as docs/**/*.pdf, or s3://bucket/prefix.")
+    sources: dict[FolderName, Source] = Field(
+        {},
+        description="Several sources in place of 'source', by name: the names of their documents begin with that of their "
+        "source, as in handbooks/pump.pdf. A source that can't be listed whole is an error of all.",
+    )
     store: Location | None = Field(
         None, description="Where everything is kept: a folder or s3://bucket/prefix; default: .inset/store beside corpora/."
     )
@@ -244,6 +249,17 @@ class Corpus(Section):
     budget: BudgetOptions = BudgetOptions()
     retention: RetentionOptions = RetentionOptions()
     operations: OperationOptions = OperationOptions()
+
+    @property
+    def source_address(self) -> str:
+        """The address of the source, or of all sources."""
+        return self.source or combined_address(self.sources)
+
+    @model_validator(mode="after")
+    def _has_source(self) -> "Corpus":
+        if (not self.source) == (not self.sources):
+            raise ValueError("name the folder or address of the documents in 'source', or several by name in 'sources'")
+        return self
 
     @property
     def embedding_models(self) -> EmbeddingModels:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.stores.sources import FolderSource, open_source, overlaps
+from schemas.base import combined_address
 from schemas.errors import BadInputError, FailureCode, InsetError, TransientError, UserError
 
 
@@ -57,6 +58,24 @@ def test_a_folder_whose_name_looks_like_a_glob_is_a_folder(tmp_path: Path) -> No
     assert [file.source for file in open_source(str(folder)).files()] == ["sub/a.pdf"]
     assert [file.source for file in open_source(f"{folder}/*/*.pdf").files()] == ["sub/a.pdf"]
     assert [file.source for file in open_source(f"{folder}/sub/a.pdf").files()] == ["a.pdf"]
+
+
+def test_several_sources_are_one_whose_names_begin_with_theirs(tmp_path: Path) -> None:
+    for name in ("a/pump.pdf", "b/pump.pdf", "b/sub/winch.pdf"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    address = combined_address({"service": str(tmp_path / "b"), "handbooks": str(tmp_path / "a" / "*.pdf")})
+    source = open_source(address)
+    assert [file.source for file in source.files()] == ["handbooks/pump.pdf", "service/pump.pdf", "service/sub/winch.pdf"]
+    assert source.read("service/pump.pdf") == b"b/pump.pdf"
+    assert pickle.loads(pickle.dumps(source)).digest("handbooks/pump.pdf") == hashlib.sha256(b"a/pump.pdf").hexdigest()
+    for gone in ("left/pump.pdf", "service/gone.pdf"):
+        with pytest.raises(FileNotFoundError):
+            source.read(gone)
+    assert (overlaps(address, str(tmp_path)), overlaps(address, str(tmp_path / "c"))) == (True, False)
+    (tmp_path / "a").rename(tmp_path / "c")
+    with pytest.raises(UserError, match="a is not a folder"):
+        source.files()
 
 
 def test_names_that_differ_in_raw_bytes_alone_are_two_sources(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_template_has_a_name_or_is_spelled_out(folder: Path, template_name: st
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("name: m\n", "m.yaml: source: this key is required"),
+        ("name: m\n", "m.yaml: file: name the folder or address of the documents"),
         ("name: m\nsource: x\nsorce: y\n", "m.yaml: sorce: unknown key; did you mean 'source'?"),
         ("name: m\nsource: x\nparse: {timeout: 3}\n", "parse.timeout: unknown key; did you mean 'timeout_s'?"),
         ("name: Bad-Name\nsource: x\n", "name: use a-z, 0-9 and _ only"),

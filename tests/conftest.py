@@ -24,6 +24,8 @@ CheckGolden = Callable[[str, str], None]
 
 # Ray reads how it authenticates once, when it is imported: whichever test imports it first, clusters of tests can be joined.
 os.environ |= ray_cluster.AUTH
+# Ray's workers are nice to others by default (15), so that tests beside them would leave them next to nothing of two cores.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 # How long an example takes is the machine's business.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,4 +1,4 @@
-"""The whole path with every model that a corpus file can name, over the example manuals: nothing is asked or embedded twice."""
+"""The whole path with every model that a corpus file can name, over an example manual: nothing is asked or embedded twice."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tests.endpoint_server import Call, EndpointServer
 from tests.pipeline.conftest import named_models
 from tests.tiny_models import write_clip, write_colqwen2
 
-MANUALS = Path(__file__).parents[2] / "examples" / "manuals" / "pdfs"
+MANUAL = Path(__file__).parents[2] / "examples" / "manuals" / "pdfs" / "gnucash*.pdf"
 
 
 def _write(folder: Path, endpoint: EndpointServer, **model: Any) -> Workspace:
@@ -25,7 +25,7 @@ def _write(folder: Path, endpoint: EndpointServer, **model: Any) -> Workspace:
     late = {"model": str(folder / "late"), "revision": "1"}
     corpus = {
         "name": "manuals",
-        "source": str(MANUALS),
+        "source": str(MANUAL),
         "parse": {"layout": "never"},
         "captions": {"ocr": "none", "captioner": "vlm"},
     }
@@ -50,7 +50,7 @@ def test_every_model_works_once(tmp_path: Path, endpoint: EndpointServer) -> Non
     result = refresh(workspace)
     assert result.published
     call_count = len(endpoint.calls)
-    assert call_count > 80
+    assert call_count > 20
     for mode in ("image", "late", "hybrid"):
         assert PublishedCorpus(workspace).search(Query("a line drawing with arrows", preset=mode, k=3)).hits
 

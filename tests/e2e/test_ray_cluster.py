@@ -24,7 +24,7 @@ from tests import ray_cluster
 pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).parent.parent.parent
-MANUALS = REPOSITORY / "examples" / "manuals" / "pdfs"
+MANUALS = REPOSITORY / "examples" / "manuals" / "pdfs" / "[ag]*.pdf"
 
 
 @pytest.fixture

@@ -113,7 +113,12 @@ def running(*cpus: int, gpus: int = 0, environment: Mapping[str, str] | None = N
         name: value for name, value in os.environ.items() if not name.startswith(("RAY", "INSET", "PYTHON", "AIRFLOW"))
     }
     path = os.pathsep.join([str(folder / "venv" / "bin"), inherited.get("PATH", os.defpath)])
-    cluster_environment = inherited | AUTH | {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0"} | dict(environment or {})
+    cluster_environment = (
+        inherited
+        | AUTH
+        | {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+        | dict(environment or {})
+    )
     cluster = RayCluster(folder, cluster_environment)
     try:
         for number, count in enumerate(cpus):

@@ -355,7 +355,7 @@ def broken_dag(corpus_schedule: CorpusSchedule, problem: str, schedule: str | No
 
 
 def corpus_dag(corpus_schedule: CorpusSchedule) -> DAG:
-    """Return the DAG of a corpus file; of one that Airflow can't schedule, a DAG that says so, to people too where it runs."""
+    """Return the DAG of a corpus file; of one that Airflow can't schedule, a DAG that says so, to people too if it runs."""
     try:
         dag = (
             broken_dag(corpus_schedule, corpus_schedule.problem, corpus_schedule.schedule)

@@ -146,7 +146,7 @@ class IdentityProvider:
         return self._read(None).metadata
 
     def _read(self, key_id: str | None) -> _Published:
-        """Return what the provider publishes, read again where it is old or lacks a key that a token names."""
+        """Return what the provider publishes, read again if it is old or lacks a key that a token names."""
         published = self._published
         age = math.inf if published is None else self._clock() - published.read_at
         is_usable = age < STALE_S and (key_id is None or published is None or _has(published, key_id))

@@ -61,7 +61,7 @@ def _is_box(text: str) -> str:
 
 
 def parse_box(text: str) -> Box:
-    """Return the box ``x0,y0,x1,y1``; raise ``ValueError`` where it is none."""
+    """Return the box ``x0,y0,x1,y1``; raise ``ValueError`` if it is none."""
     try:
         x0, y0, x1, y1 = (float(number) for number in text.split(","))
     except ValueError:
@@ -349,7 +349,7 @@ def only_declared(request: Request) -> None:
 
 
 def corpus_of(request: Request, corpus: CorpusName) -> PublishedCorpus:
-    """Return a corpus as the caller sees it; raise ``NotFoundError`` where it isn't there for the caller."""
+    """Return a corpus as the caller sees it; raise ``NotFoundError`` if it isn't there for the caller."""
     corpora = corpora_of(request)
     if corpus not in corpora:
         served = f"served here: {', '.join(corpora)}" if corpora else "none is served here"

@@ -50,7 +50,7 @@ class LookedAt(NamedTuple):
 
 
 def looked_at(parsed: ParsedDocumentFile, lexicon: Lexicon, *, reads: bool, segments: bool) -> LookedAt:
-    """Return the pictures of a document for a recogniser, where it ``reads``, and a detector, where it ``segments``."""
+    """Return the pictures of a document for a recogniser, if it ``reads``, and a detector, if it ``segments``."""
     pages = layered_pages(parsed.placements) if reads else {}
     compared = pictures_to_compare(pages, parsed.lines, lexicon) if pages else []
     return LookedAt(

@@ -66,7 +66,7 @@ def check_content(data: bytes, source: str, passwords: Sequence[str] = ()) -> by
 
 
 def _content(data: bytes) -> str:
-    """Return what the first bytes of a file say that it is: "text" where they are letters."""
+    """Return what the first bytes of a file say that it is: "text" if they are letters."""
     type_of_magic = next((name for magic, name in _MAGIC.items() if data.startswith(magic)), None)
     if type_of_magic is not None:
         return type_of_magic

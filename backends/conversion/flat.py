@@ -130,7 +130,7 @@ def _cells(row: Xml.Element) -> Iterator[tuple[Xml.Element, int]]:
 
 
 def _used(sheet: Xml.Element) -> tuple[int, int]:
-    """Return how many rows have content, and up to which column; raises ``BadInputError`` where they are too many."""
+    """Return how many rows have content, and up to which column; raises ``BadInputError`` if they are too many."""
     rows = last = cells = 0
     for row in sheet.iter("table:table-row"):
         column = 0

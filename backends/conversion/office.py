@@ -47,7 +47,7 @@ _RELEASE = re.compile(r'oor:name="ooSetupVersionAboutBox"[^>]*>\s*<value>([^<]+)
 
 @functools.cache
 def program() -> Path | None:
-    """Return the program of LibreOffice; None where it isn't installed."""
+    """Return the program of LibreOffice; None if it isn't installed."""
     command = shutil.which("soffice") or shutil.which("libreoffice")
     if command is None:
         return None
@@ -58,7 +58,7 @@ def program() -> Path | None:
 
 @functools.cache
 def release() -> str | None:
-    """Return the release of LibreOffice, such as 7.4.7.2; None where it isn't installed."""
+    """Return the release of LibreOffice, such as 7.4.7.2; None if it isn't installed."""
     installed = program()
     if installed is None:
         return None
@@ -126,7 +126,7 @@ _FACTS = ("docProps/core.xml", "meta.xml")
 
 
 def written_at(data: bytes) -> str | None:
-    """Return when an office file says that it was changed last, such as ``2024-03-31T12:00:00``; None where it doesn't.
+    """Return when an office file says that it was changed last, such as ``2024-03-31T12:00:00``; None if it doesn't.
 
     The PDF that LibreOffice makes has the time of the conversion in its place.
     """

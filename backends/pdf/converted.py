@@ -57,7 +57,7 @@ def finished(pdf: bytes, written_at: str | None, notes: Sequence[str] = ()) -> b
     Args:
         pdf: What the converter made.
         notes: Of each page; "" without any.
-        written_at: When the original was changed last, such as ``2024-03-31T12:00:00``; None where it is unknown.
+        written_at: When the original was changed last, such as ``2024-03-31T12:00:00``; None if it is unknown.
 
     Raises:
         BadInputError: It has no pages, or its letters are garbage.

@@ -50,14 +50,14 @@ class Source(Protocol):
         """Yield every file by its path below the source, complete or with an error; a stamp changes with the file, or is ""."""
 
     def read(self, name: str) -> bytes:
-        """Return a file's bytes; raise ``FileNotFoundError`` where it is gone, ``PermissionError`` where it can't be read."""
+        """Return a file's bytes; raise ``FileNotFoundError`` if it is gone, ``PermissionError`` if it can't be read."""
 
     def describe(self) -> str:
         """Return in a line what the place is and who asks, without secrets."""
 
 
 class ListedSource:
-    """A ``Source`` as a refresh reads it: listed whole or not at all, its errors told apart, asked again where it fails."""
+    """A ``Source`` as a refresh reads it: listed whole or not at all, its errors told apart, asked again if it fails."""
 
     def __init__(self, address: str, place: Source) -> None:
         self._address, self._place = address, place
@@ -68,7 +68,7 @@ class ListedSource:
     def files(self) -> list[SourceFile]:
         """Return the documents, sorted by name; what has no stamp is read, and its digest is the stamp.
 
-        Raises ``UserError`` where the place refuses the listing, ``TransientError`` where it breaks off.
+        Raises ``UserError`` where the place refuses the listing, ``TransientError`` if it breaks off.
         """
         try:
             files = [*self._place.list()]
@@ -297,7 +297,7 @@ def stop_threads() -> None:
 
 
 def asked_again(ask: Callable[[], Answer]) -> Answer:
-    """Return what a place answers, asked again where it fails for the moment, as late as its ``Retry-After`` says."""
+    """Return what a place answers, asked again if it fails for the moment, as late as its ``Retry-After`` says."""
     attempts = tenacity.Retrying(
         retry=tenacity.retry_if_exception(is_passing),
         stop=tenacity.stop_after_attempt(_TRIES),
@@ -375,7 +375,7 @@ def _reason(error: BaseException) -> str:
 
 
 def faults_of(source: Source) -> list[str]:
-    """Return what a source does against its contract; [] where it keeps it. For the tests of packages that add one."""
+    """Return what a source does against its contract; [] if it keeps it. For the tests of packages that add one."""
     files = [*source.list()]
     names = [file.source for file in files]
     by_name = {file.source: file for file in source.list()}

@@ -253,7 +253,7 @@ def _matchable(states: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
 
 
 def _source_file(entry: os.DirEntry[str], is_link: bool, name: str) -> SourceFile | None:
-    """Return a file's listing; None where it disappeared meanwhile."""
+    """Return a file's listing; None if it disappeared meanwhile."""
     try:
         status = entry.stat()
     except FileNotFoundError:
@@ -307,7 +307,7 @@ class S3Source:
     def files(self) -> list[SourceFile]:
         """Return the PDFs, sorted by name, without reading them; the stamp is the ETag.
 
-        Raises ``UserError`` where S3 refuses the listing, ``TransientError`` where it doesn't answer or breaks off.
+        Raises ``UserError`` where S3 refuses the listing, ``TransientError`` if it doesn't answer or breaks off.
         """
         source_files: list[SourceFile] = []
         with s3_errors(self._address, ""):

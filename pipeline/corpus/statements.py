@@ -172,7 +172,7 @@ class Statements:
 
 
 def parse_value(kind: FieldType, raw: object) -> Value:
-    """Return a field's value from text or YAML; raise ``ValueError`` with what to write where it is of another type."""
+    """Return a field's value from text or YAML; raise ``ValueError`` with what to write if it is of another type."""
     match kind, raw:
         case "keyword", str():
             return raw.strip()

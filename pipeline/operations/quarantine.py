@@ -56,7 +56,7 @@ class QuarantinedDocument(Frozen):
 
     Attributes:
         source: Where the document is in the source.
-        doc_id: Its id; None where its bytes can't be read.
+        doc_id: Its id; None if its bytes can't be read.
         left_out: Whether the version lacks the document; else only parts of it.
         step: The step that failed.
         code: Why.

@@ -232,7 +232,7 @@ class _WrittenAnswers:
 
     @functools.cached_property
     def _passages(self) -> QuestionEvidence:
-        """The evidence of words, by which the model's answer is checked and replaced: of the same search where it may be."""
+        """The evidence of words, by which the model's answer is checked and replaced: of the same search if it may be."""
         plan, question = self._plan, self._plan.question
         if plan.fallback == plan.retrieval and question.picture is None:
             return self._retrieved
@@ -243,7 +243,7 @@ class _WrittenAnswers:
     def _checked(self, answer: WrittenAnswer, model_input: ModelInput) -> AnswerResult:
         """Return what a model wrote with the citations that passages support; a grounded preset replaces what none supports.
 
-        A preset that checks no answers gives what was written, with its figures even where it is no answer.
+        A preset that checks no answers gives what was written, with its figures even if it is no answer.
         """
         texts = [self._opened.template.without(hit.tagged_text) for hit in model_input.passages]
         checks = self._preset.checks_answers

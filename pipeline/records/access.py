@@ -60,7 +60,7 @@ def read_current(store: ObjectStore) -> CurrentRights:
 
 
 def read_rights(store: ObjectStore, digest: str) -> Rights:
-    """Return rights by their digest; raises ``DamagedError`` where they can't be read."""
+    """Return rights by their digest; raises ``DamagedError`` if they can't be read."""
     name = rights_file(digest)
     table = read_table(store, name)
     with reading(store, name):

@@ -84,7 +84,7 @@ def _values(workspace: Workspace, version: str, sources: Mapping[str, Sequence[s
 
 
 def _pdf_metadata(workspace: Workspace, version: str, doc_ids: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the metadata of PDFs, taken from the live version's record where it has them; kept with the version."""
+    """Return the metadata of PDFs, taken from the live version's record if it has them; kept with the version."""
     store, live = workspace.store, readable_pointer(workspace.store)
     metadata_by_document: dict[str, dict[str, str]] = {}
     if live is not None:
@@ -146,13 +146,13 @@ def metadata_key(workspace: Workspace, sources: Sequence[str]) -> dict[str, str]
 
 
 def read_columns(store: ObjectStore, version: str) -> pa.Table | None:
-    """Return the columns of a version's rows by ``doc_id``; None where they have none."""
+    """Return the columns of a version's rows by ``doc_id``; None if they have none."""
     columns = read_documents_columns(store, version)
     return None if columns is None else columns.select([name for name in columns.column_names if name != NEWER])
 
 
 def read_documents_columns(store: ObjectStore, version: str) -> pa.Table | None:
-    """Return the columns of a version's documents by ``doc_id``, with ``NEWER``; None where they have none."""
+    """Return the columns of a version's documents by ``doc_id``, with ``NEWER``; None if they have none."""
     try:
         return read_table(store, version_file(version, _FILE))
     except FileNotFoundError:
@@ -160,7 +160,7 @@ def read_documents_columns(store: ObjectStore, version: str) -> pa.Table | None:
 
 
 def rights_of_rows(store: ObjectStore, version: str) -> Rights | None:
-    """Return the rights that a version's rows carry: those of the day of their build; None where they carry none."""
+    """Return the rights that a version's rows carry: those of the day of their build; None if they carry none."""
     columns = read_columns(store, version)
     if columns is None or ACCESS not in columns.column_names:
         return None

@@ -375,7 +375,7 @@ def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved:
 
 
 def refusals_now(store: ObjectStore, version: str) -> list[str]:
-    """Return why a version is refused, by gates or a person; [] where it isn't, is live, or somebody overrode that."""
+    """Return why a version is refused, by gates or a person; [] if it isn't, is live, or somebody overrode that."""
     row = state_of(store, version, readable_pointer(store))
     return row.refusals if row.state == "refused" else []
 

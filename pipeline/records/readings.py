@@ -126,7 +126,7 @@ def _parsed(workspace: Workspace, doc_id: str) -> ParsedDocumentFile:
 
 
 def _unread_pages(before: ParsedDocumentFile, now: ParsedDocumentFile) -> str:
-    """Return how many pages can't be read, where they are more than before; "" else."""
+    """Return how many pages can't be read, if they are more than before; "" else."""
     lost_before, lost_now = (
         len({failure.page for failure in document.failures if failure.code in UNREAD_PAGES}) for document in (before, now)
     )

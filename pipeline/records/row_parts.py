@@ -114,7 +114,7 @@ FIGURES = pa.schema(
 
 
 def read_parts(store: ObjectStore, version: str) -> VersionParts:
-    """Return the parts of a version; raises ``MissingError`` where it has none, as those of release 0.2.0 and before."""
+    """Return the parts of a version; raises ``MissingError`` if it has none, as those of release 0.2.0 and before."""
     try:
         return read_model(store, name := version_file(version, _PARTS), VersionParts)
     except MissingError as error:

@@ -120,7 +120,7 @@ def _usable_difference(workspace: Workspace, version: str, documents: int) -> tu
 def _derive_from_parent(
     workspace: Workspace, version: str, changes: Difference, spaces: Sequence[SpaceVectors]
 ) -> int | None:
-    """Derive a version's collection from its parent's and return the rows written; None where it has to be filled.
+    """Derive a version's collection from its parent's and return the rows written; None if it has to be filled.
 
     A damaged file of the parent's would damage the derived collection too.
     """

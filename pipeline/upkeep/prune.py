@@ -114,7 +114,7 @@ def remove_versions(workspace: Workspace, removed: Sequence[str]) -> None:
 
 
 def _row_names(store: ObjectStore, version: str) -> Iterable[str]:
-    """Return the names of a version's parts; none where they can't be read: ``prune`` finds them."""
+    """Return the names of a version's parts; none if they can't be read: ``prune`` finds them."""
     parts = unless_damaged(lambda: read_parts(store, version))
     return parts.sizes() if parts is not None else ()
 

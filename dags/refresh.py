@@ -38,7 +38,6 @@ from plugins.airflow_run import (
     run_options,
 )
 from plugins.approve import Approve, Ask
-from plugins.enrich import Enrich
 from plugins.notify import announce, refresh_callbacks
 from plugins.remedies import in_ui
 from plugins.source_trigger import SourceTrigger
@@ -215,14 +214,11 @@ def _stage(stage_id: Stage, corpus_schedule: CorpusSchedule, doc_md: str) -> Any
     file = str(corpus_schedule.file)
     if stage_id is Stage.ENRICH:
         # Runs even where parse is skipped for lack of documents.
-        return Enrich(
-            task_id=stage_id.value,
-            corpus=file,
-            doc_md=doc_md,
-            trigger_rule=TriggerRule.NONE_FAILED,
-            pool=corpus_schedule.operations.pool or _ENRICH_POOL,
-        )
-    return stage.override(task_id=stage_id.value, doc_md=doc_md)(file, stage_id.value)
+        pool = corpus_schedule.operations.pool or _ENRICH_POOL
+        overridden = stage.override(task_id=stage_id.value, doc_md=doc_md, trigger_rule=TriggerRule.NONE_FAILED, pool=pool)
+    else:
+        overridden = stage.override(task_id=stage_id.value, doc_md=doc_md)
+    return overridden(file, stage_id.value)
 
 
 def _plan_approval(corpus_schedule: CorpusSchedule) -> Iterator[Any]:

@@ -1,1 +1,1 @@
-"""Work on Ray: actors over batches, and Ray Jobs."""
+"""Work on Ray: actors over batches."""

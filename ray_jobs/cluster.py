@@ -20,9 +20,6 @@ from schemas.errors import TransientError, UserError
 CODE = ("backends", "evaluation", "pipeline", "ray_jobs", "schemas", "tasks", "workers")
 """Packages that a stage may import."""
 
-_IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""Set by Ray for the driver of a job, which runs on the cluster already."""
-
 _REACHED_WITHIN_S = 10.0
 
 _REFUSED = "InvalidAuthToken"
@@ -41,7 +38,7 @@ def connected(options: RayOptions) -> Iterator[int]:
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     # Releases of Ray differ in whether they hide GPUs from actors that have none; ``ray_jobs.embed`` hides them itself.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if options.address is None and _IN_A_JOB not in os.environ and "ray" not in sys.modules:
+    if options.address is None and "ray" not in sys.modules:
         # Ray does this for a cluster of its own anyway, with a warning. It reads the variable when it is imported.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
@@ -50,8 +47,7 @@ def connected(options: RayOptions) -> Iterator[int]:
         raise UserError("Ray is not installed; run: pip install 'inset[ray]'") from error
     started = not ray.is_initialized()
     if started:
-        in_a_job = _IN_A_JOB in os.environ
-        address = "auto" if in_a_job else options.address
+        address = options.address
         if address is not None:
             _check_reachable(address)
         if address is None and "RAY_AUTH_TOKEN_PATH" not in os.environ:
@@ -62,15 +58,18 @@ def connected(options: RayOptions) -> Iterator[int]:
                 address=address or "local",
                 num_cpus=None if address else options.num_cpus,
                 include_dashboard=None if address else False,
-                runtime_env=runtime_env(options) if address and not in_a_job else None,
+                runtime_env=_runtime_env(options) if address else None,
                 logging_level=logging.WARNING,
                 log_to_driver=False,
                 configure_logging=False,
             )
         except ConnectionError as error:
             if _REFUSED in str(error.__cause__):
-                raise token_refused(f"the Ray cluster at {options.address}") from error
-            raise _unreachable(str(options.address), error) from error
+                raise UserError(
+                    f"the Ray cluster at {address} requires a token, or another one: set RAY_AUTH_MODE=token and "
+                    "RAY_AUTH_TOKEN where this runs"
+                ) from error
+            raise _unreachable(str(address), error) from error
         except Exception as error:  # Ray raises no narrower class where a node isn't up in time
             lines = [part.strip() for part in str(error).splitlines() if part.strip()]
             raise TransientError(
@@ -102,11 +101,6 @@ def _unreachable(address: str, error: OSError) -> TransientError:
     )
 
 
-def token_refused(by: str) -> UserError:
-    """Return the error of a cluster or job server that refuses this process's token."""
-    return UserError(f"{by} requires a token, or another one: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN where this runs")
-
-
 def actors(gpus: float | Literal["auto"], workers: int | None, default_workers: int) -> tuple[int, float]:
     """Return the number of actors of a model, and the GPUs for each, which an autoscaler may have to start.
 
@@ -128,7 +122,7 @@ def is_this_machine() -> bool:
     return _started_here == [True]
 
 
-def runtime_env(options: RayOptions) -> dict[str, JsonValue]:
+def _runtime_env(options: RayOptions) -> dict[str, JsonValue]:
     """Return the runtime environment of workers: the corpus file's, and this code, unless ``py_modules`` is empty."""
     env = dict(options.runtime_env)
     if env.get("py_modules") == []:

@@ -189,7 +189,7 @@ def running(folder: Path) -> Iterator[Platform]:
         stack.callback(_restore, saved_environment)
         s3_client().create_bucket(Bucket=BUCKET)
         ray = stack.enter_context(ray_cluster.running(1, 1, 1, environment=environment))
-        settings = f"store: s3://{BUCKET}/stores\nray: {{jobs: '{ray.jobs}'}}\n"
+        settings = f"store: s3://{BUCKET}/stores\nray: {{address: '{ray.client}'}}\n"
         if shutil.which("weaviate") or os.environ.get("WEAVIATE_URL"):
             server = stack.enter_context(weaviate_server.running(folder))
             settings += f"index: {{engine: weaviate, url: '{server.url}', grpc_port: {server.grpc_port}}}\n"
@@ -235,7 +235,7 @@ def _serve_examples(platform: Platform) -> None:
         return
     platform.start_services(str(corpus))
     say(f"Search page   {platform.address}/")
-    say(f"Ray           {platform.ray.jobs}")
+    say(f"Ray           {platform.ray.client}")
     if platform.prometheus:
         say(f"Prometheus    {platform.prometheus}")
     say("Ctrl-C ends all of it.")

@@ -33,18 +33,19 @@ class RayCluster:
     folder: Path
     environment: Mapping[str, str]
     address: str = ""
-    jobs: str = ""
+    client: str = ""
+    """Address for clients that run on none of its nodes."""
     nodes: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
 
     def add(self, *, cpus: int, gpus: int = 0, head: bool = False, port: int | None = None) -> "subprocess.Popen[bytes]":
         """Start a node, and wait until it is one; ``port`` is that of a head that is started again, ``gpus`` are pretended."""
         arguments = ["--address", self.address]
-        dashboard = free_port()
         if head:
             port = port or free_port()
-            self.address, self.jobs = f"{_HOST}:{port}", f"http://{_HOST}:{dashboard}"
-            arguments = ["--head", "--port", str(port), "--include-dashboard", "true", "--dashboard-port", str(dashboard)]
-            arguments += ["--ray-client-server-port", str(free_port()), "--temp-dir", str(self.folder / "r")]
+            client_port = free_port()
+            self.address, self.client = f"{_HOST}:{port}", f"ray://{_HOST}:{client_port}"
+            arguments = ["--head", "--port", str(port), "--include-dashboard", "true", "--dashboard-port", str(free_port())]
+            arguments += ["--ray-client-server-port", str(client_port), "--temp-dir", str(self.folder / "r")]
         number = len(self.nodes)
         command = [
             *(str(self.folder / "venv" / "bin" / "python"), "-m", "ray.scripts.scripts", "start", "--block", *arguments),
@@ -68,8 +69,8 @@ class RayCluster:
         self.nodes.append(node)
         wait_for(lambda: node.poll() is not None or b"Ray runtime started" in log.read_bytes(), "a node of Ray")
         assert node.poll() is None, log.read_text()
-        if head:  # its job server starts after it
-            wait_for(lambda: _listens(dashboard), "Ray's job server")
+        if head:  # the server of clients starts after it
+            wait_for(lambda: _listens(client_port), "Ray's server of clients")
         return node
 
     def kill(self, node: "subprocess.Popen[bytes]") -> None:

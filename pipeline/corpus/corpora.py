@@ -283,6 +283,7 @@ def _mistake_in_words(mistake: Any) -> str:
 _MOVED: dict[tuple[str, ...], str] = {
     ("ranking",): "it as steps of a preset of your own, in a folder that retrieval.presets names",
     ("index", "chunk_tokens"): "'chunks: {tokens: …}'",
+    ("ray", "jobs"): "'ray: {address: \"ray://HEAD:10001\"}'",
     **dict.fromkeys([("captions", "models"), ("retrieval", "models")], "'models: {NAME: {kind: …, model: …}}'"),
     **{
         (

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, JsonValue, create_model, field_validator, model_validator
 
-from schemas.base import Address, Money, Section, Server, Text, Workers
+from schemas.base import Address, Money, Section, Text, Workers
 from schemas.gates import GATES, Gate, metric_gate
 
 
@@ -13,14 +13,11 @@ class RayOptions(Section):
     """Where the heavy work runs."""
 
     address: Address | None = Field(
-        None, description="Address of a Ray cluster; without one Ray runs in this process tree."
+        None,
+        description="Address of a Ray cluster, such as ray://head:10001, or auto on one of its nodes; without one Ray runs in "
+        "this process tree.",
     )
     num_cpus: Workers | None = Field(None, description="CPUs a local Ray may take; default: all.")
-    jobs: Server | None = Field(
-        None,
-        description="Address of the cluster's job server, such as http://head:8265: Airflow has enrich run there as a Ray Job, "
-        "and no worker of Airflow waits for it.",
-    )
     runtime_env: dict[Text, JsonValue] = Field(
         {},
         description="Runtime environment of the cluster's workers, as Ray spells it, such as {pip: [...]}. Inset's own code is "
@@ -33,7 +30,7 @@ class RayOptions(Section):
         if "env_vars" in runtime_env:
             raise ValueError("set environment variables where the cluster's nodes start; a corpus file is stored and shown")
         if "working_dir" in runtime_env:
-            raise ValueError("a job's working_dir holds its order; bring code as py_modules, or in the image")
+            raise ValueError("bring code as py_modules, or in the image")
         return runtime_env
 
 

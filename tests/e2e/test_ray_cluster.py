@@ -1,6 +1,8 @@
 """Enrich on two real nodes of Ray, its corpus in S3: a node dies, and nobody can see it in what was made."""
 
 import json
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +22,9 @@ from schemas.parquet import from_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage, Step
 from tests import ray_cluster
+from tests.dags.airflow_runs import airflow, states
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +54,7 @@ def test_a_pool_waits_for_the_gpus_that_a_corpus_file_names(caplog: pytest.LogCa
     """The cluster has none when the work begins; its second node has them, as one has that an autoscaler starts."""
     with (
         ray_cluster.running(1, environment={"PYTHONPATH": str(REPOSITORY)}) as cluster,
-        connected(RayOptions(address=cluster.address)),
+        connected(RayOptions(address=cluster.client)),
     ):
         assert actors("auto", None, 3) == (3, 0.0)
         workers, gpus = actors(1.0, 2, 3)
@@ -93,7 +98,7 @@ def test_a_node_dies_and_the_caches_are_those_of_an_undisturbed_run(
     _copy(open_workspace(alone).store, open_store(f"{address}/manuals"))
     run.work(Stage.ENRICH, planned.version)
 
-    workspace = open_workspace(_corpus(tmp_path / "there", address, f"ray: {{address: '{cluster.address}'}}\n"))
+    workspace = open_workspace(_corpus(tmp_path / "there", address, f"ray: {{address: '{cluster.client}'}}\n"))
     _enrich_and_lose_a_node(workspace, planned.version, cluster)
     cluster_records, expected = records(workspace.store), records(open_workspace(alone).store)
     assert cluster_records.keys() == expected.keys()
@@ -112,3 +117,31 @@ def _enrich_and_lose_a_node(workspace: Workspace, version: str, cluster: ray_clu
 
     enrich(workspace, version, report)
     assert lost, "the node died while there was work"
+
+
+def test_the_dag_enriches_on_the_cluster(
+    cluster: ray_cluster.RayCluster, tmp_path: Path, airflow_env: dict[str, str]
+) -> None:
+    write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
+    corpus = write_corpus(tmp_path, f"ray: {{address: '{cluster.client}'}}\n")
+    env = airflow_env | {"INSET_CORPORA": str(corpus.parent)}
+    migrated = airflow(env, "db", "migrate")
+    assert migrated.returncode == 0, migrated.stderr
+    process = airflow(env, "dags", "test", "refresh_manuals")
+    task_states = states(env)
+    assert {task_states.pop("approve_plan"), task_states.pop("approve")} == {"skipped"}
+    assert set(task_states.values()) == {"success"}, process.stdout + process.stderr
+    output = process.stdout + process.stderr
+    assert "progress: embed" in output
+
+
+def test_a_cluster_that_wants_another_token_says_so_in_one_line(
+    cluster: ray_cluster.RayCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "another-token-than-that-of-the-cluster")
+    script = (
+        "from ray_jobs.cluster import connected; from schemas.corpus.operations import RayOptions\n"
+        f"with connected(RayOptions(address='{cluster.address}')): pass"
+    )
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    assert f"UserError: the Ray cluster at {cluster.address} requires a token, or another one" in process.stderr

@@ -13,12 +13,10 @@ import yaml
 
 from bench.pool import Sleeper
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.job import job_of
 from pipeline.records.notes import read_notes
 from pipeline.run import RefreshRun
 from ray_jobs.cluster import connected
 from ray_jobs.pools import run_pool
-from ray_jobs.submission import JobServer
 from schemas.corpus import Corpus
 from schemas.corpus.operations import RayOptions
 from schemas.stages import Stage
@@ -26,7 +24,6 @@ from tests import ray_cluster
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.tiny_models import write_clip
-from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,13 +57,13 @@ def _vectors(workspace: Workspace, space: str) -> int:
     return sum(pq.read_metadata(io.BytesIO(workspace.store.get(name))).num_rows for name in names)
 
 
-def test_a_job_embeds_pictures_on_the_gpus_that_its_block_names(cluster: ray_cluster.RayCluster, tmp_path: Path) -> None:
+def test_a_client_embeds_pictures_on_the_gpus_that_its_block_names(cluster: ray_cluster.RayCluster, tmp_path: Path) -> None:
     """With a tiny model in place of the block's, for four actors on two nodes."""
     block = FENCED[0]
     image = block["models"]["clip"]
-    assert (image["gpus"], image["workers"], block["ray"]) == (1, 4, {"jobs": "http://ray-head:8265"})
+    assert (image["gpus"], image["workers"], block["ray"]) == (1, 4, {"address": "ray://ray-head:10001"})
     image |= {"model": str(write_clip(tmp_path / "clip")), "revision": "1", "batch": 1}
-    block["ray"]["jobs"] = cluster.jobs
+    block["ray"]["address"] = cluster.client
     for number in range(3):
         write_manual(tmp_path / "pdfs" / f"{number}.pdf", f"water pump {number}", seed=number)
     corpus = str(write_corpus(tmp_path, yaml.safe_dump(block)))
@@ -74,11 +71,7 @@ def test_a_job_embeds_pictures_on_the_gpus_that_its_block_names(cluster: ray_clu
     run = RefreshRun(workspace, "run")
     version = run.plan().version
     run.parse(version)
-    submission = job_of(corpus, "run", version)
-    assert submission is not None
-    server = JobServer(submission.server)
-    name, _ = server.start(submission.job)
-    wait_for(lambda: (state := server.state_of(name)) and state.over, "the job")
+    run.work(Stage.ENRICH, version)
     assert read_notes(workspace.store, version)[Stage.ENRICH].counts["structured"] == 3
     assert _vectors(workspace, "image") >= 6
 

@@ -86,3 +86,15 @@ def test_gpus_are_asked_for_though_the_cluster_has_yet_to_start_them(
 ) -> None:
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 8.0} | ({"GPU": float(available)} if available else {}))
     assert actors(gpus, workers, 3) == expected
+
+
+@pytest.mark.parametrize(
+    ("runtime_env", "why"),
+    [
+        ({"working_dir": "."}, "bring code as py_modules"),
+        ({"env_vars": {"AWS_SECRET_ACCESS_KEY": "secret"}}, "where the cluster's nodes start"),
+    ],
+)
+def test_a_runtime_environment_holds_no_secret_and_no_folder(runtime_env: dict[str, object], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        RayOptions.model_validate({"runtime_env": runtime_env})

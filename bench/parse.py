@@ -23,12 +23,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from backends.models.registry import DETECTORS
+from backends.models.rapid_layout_detector import RapidLayout
 from backends.pdf.document import open_document
 from backends.stores.sources import open_source
 from bench.table import Row, parser_of, show
 from schemas.corpus import ParseOptions
-from schemas.corpus.models import CaptionOptions
 from schemas.documents import Role, Segment, StructuredDocument
 from schemas.geometry import BBox
 from schemas.ids import sha256
@@ -117,7 +116,7 @@ def look(path: Path, options: ParseOptions) -> tuple[StructuredDocument, dict[st
     wanted = pictures_to_segment(parsed.placements)
     segments: dict[str, list[Segment]] = {}
     if wanted:
-        detector = DETECTORS.of(CaptionOptions()).load(1)
+        detector = RapidLayout()
         for name in wanted:
             picture = pictures[f"{name}.png"]
             segments[name] = cut(picture, detector.detect(picture), pictures.__setitem__)

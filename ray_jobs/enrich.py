@@ -9,14 +9,16 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
+from backends.models.rapid_layout_detector import RapidLayout
+from backends.models.rapidocr_recogniser import RapidOcr
+from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.document_files import ParsedDocumentFile, pack_structured, parsed_file, read_parsed, structured_file
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.pools import Actor, Outcome, attempt, errors_as_bad_input, run_pool
 from schemas.base import batched
 from schemas.corpus import ChunkOptions
-from schemas.corpus.models import CaptionOptions, EmbeddingModels
+from schemas.corpus.models import EmbeddingModels
 from schemas.corpus.operations import RayOptions
 from schemas.documents import PageFailure, ParsedDocument, Recognised, Segmented, StructuredDocument
 from schemas.errors import FailureCode
@@ -66,16 +68,16 @@ class _PictureActor(ABC):
 
     record: type[Recognised] | type[Segmented]
 
-    def __init__(self, options: CaptionOptions, store_address: str) -> None:
+    def __init__(self, store_address: str) -> None:
         self._store = open_store(store_address)
-        self._load(options)
+        self._load()
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[Recognised | Segmented]]:
         """Return the record of each figure, by its id."""
         return attempt(batch, lambda figure_id: self._look(figure_id, self._store.get(figure_file(figure_id))))
 
     @abstractmethod
-    def _load(self, options: CaptionOptions) -> None:
+    def _load(self) -> None:
         """Load the model."""
 
     @abstractmethod
@@ -88,8 +90,8 @@ class _RecogniserActor(_PictureActor):
 
     record = Recognised
 
-    def _load(self, options: CaptionOptions) -> None:
-        self._recogniser = RECOGNISERS.of(options).load(PICTURES_A_BATCH)
+    def _load(self) -> None:
+        self._recogniser = RapidOcr()
 
     def _look(self, figure_id: str, picture: bytes) -> Recognised:
         straight_picture = straightened(picture)
@@ -107,8 +109,8 @@ class _SegmenterActor(_PictureActor):
 
     record = Segmented
 
-    def _load(self, options: CaptionOptions) -> None:
-        self._detector = DETECTORS.of(options).load(PICTURES_A_BATCH)
+    def _load(self) -> None:
+        self._detector = RapidLayout()
 
     def _look(self, figure_id: str, picture: bytes) -> Segmented:
         # Models look at a skewed scan after it was straightened; what they find is turned back to the picture as it is
@@ -141,7 +143,6 @@ def _look_at(
     actor: type[_PictureActor],
     few: int,
     figure_ids: Iterable[str],
-    options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None = None,
     unfinished: dict[str, str] | None = None,
@@ -152,7 +153,7 @@ def _look_at(
     collects the figures without a record, with the reason.
     """
     rows = ((figure_id, figure_id) for figure_id in figure_ids)
-    for outcomes in _run(actor, (options, store_address), rows, PICTURES_A_BATCH, few, ray):
+    for outcomes in _run(actor, (store_address,), rows, PICTURES_A_BATCH, few, ray):
         records = []
         for outcome in outcomes:
             if outcome.failure is None:

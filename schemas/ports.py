@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.documents import LayoutRegion, Line, OutlineEntry, PageRegion, RecognisedLine
+from schemas.documents import Line, OutlineEntry, PageRegion
 from schemas.drawings import Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.errors import BadInputError, TransientError
 from schemas.filters import Filters
@@ -212,26 +212,6 @@ class PdfDocument(Protocol):
 
     def free_memory(self) -> None:
         """Drop caches of pages read so far."""
-
-
-class Recogniser(Protocol):
-    """An OCR model."""
-
-    name: str
-    revision: str
-
-    def recognise(self, picture: bytes) -> list[RecognisedLine]:
-        """Return the lines of an encoded picture in reading order; raises ``BadInputError`` if it can't be decoded."""
-
-
-class LayoutDetector(Protocol):
-    """A layout model: figures, tables and text on the picture of a page."""
-
-    name: str
-    revision: str
-
-    def detect(self, picture: bytes) -> list[LayoutRegion]:
-        """Return a picture's regions, most confident first, with unlikely and overlapping ones; errors as of ``Recogniser``."""
 
 
 class Embedder(Protocol):

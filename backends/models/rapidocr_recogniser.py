@@ -21,8 +21,6 @@ from backends.models.files import packaged_file
 from backends.models.page_orientation import PageOrientation, box_as_given
 from backends.models.pictures import decode, rejecting_engine_errors
 from schemas.documents import RecognisedLine
-from schemas.models import Model, ModelName
-from schemas.ports import Recogniser
 from schemas.versions import ModelCard
 
 if TYPE_CHECKING:
@@ -58,7 +56,7 @@ EXACT = ("Conv.45",)
 
 
 class RapidOcr:
-    """A ``Recogniser``; takes about 0.9 GB of memory. One thread, because several recognisers run in parallel.
+    """Reads words in pictures; takes about 0.9 GB of memory. One thread, because several recognisers run in parallel.
 
     Benchmarks set ``parameters`` of the package, and compare with lines recognised without ``int8``.
 
@@ -125,11 +123,6 @@ def _int8_network(file: Path) -> bytes:
     network = onnx.load(file)
     with_int8_matmul(network, EXACT)
     return bytes(network.SerializeToString())
-
-
-def model(_named: ModelName) -> Model[Recogniser]:
-    """Offer RapidOCR to the registry."""
-    return Model(card=lambda: CARD, load=lambda _batch: RapidOcr())
 
 
 PRODUCT, DOMAIN = "DynamicQuantizeMatMul", "com.microsoft"

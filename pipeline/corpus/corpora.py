@@ -5,18 +5,16 @@ Every mistake in a corpus file raises ``UserError`` with one line per mistake, s
 
 import contextlib
 import difflib
-import functools
 import json
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import ValidationError
 
-from backends.models.registry import DETECTORS, EMBEDDERS, KINDS, RECOGNISERS
+from backends.models.registry import EMBEDDERS
 from schemas.base import Section
 from schemas.corpus import Corpus
 from schemas.corpus.models import EntryKind
@@ -223,15 +221,12 @@ def _resolved_address(address: str, file: Path, key: str) -> str:
 
 
 def _check_models(corpus: Corpus, file: Path) -> None:
-    checks: list[Callable[[], object]] = [
-        functools.partial(kind.chosen, corpus.captions) for kind in (RECOGNISERS, DETECTORS)
-    ]
-    models = ((EMBEDDERS[space.embeds], space.model(corpus.embedding_models)) for space in SPACES.values())
-    checks += [functools.partial(kind.check, model_name) for kind, model_name in models if model_name is not None]
     mistakes = []
-    for check in checks:
+    for space in SPACES.values():
+        model_name = space.model(corpus.embedding_models)
         try:
-            check()
+            if model_name is not None:
+                EMBEDDERS[space.embeds].check(model_name)
         except UserError as error:
             mistakes.append(f"{file}: {error.message}")
     if mistakes:
@@ -240,11 +235,7 @@ def _check_models(corpus: Corpus, file: Path) -> None:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a corpus file, for editors, with the known models."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Corpus.model_json_schema()}
-    for kind in KINDS:
-        definition = schema["properties"][kind.section]["$ref"].rpartition("/")[2]
-        schema["$defs"][definition]["properties"][kind.key]["examples" if kind.others else "enum"] = kind.names
-    return schema
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Corpus.model_json_schema()}
 
 
 def _check_addresses(addresses: dict[str, str], file: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
-from backends.models.registry import DETECTORS, EMBEDDERS, RECOGNISERS
+from backends.models import rapid_layout_detector, rapidocr_recogniser
+from backends.models.registry import EMBEDDERS
 from backends.stores.checked_store import join
 from backends.stores.object_store import open_store
 from backends.stores.objects import read_model
@@ -22,7 +23,7 @@ from schemas.corpus import Collection, Corpus, IndexOptions
 from schemas.corpus.models import CONTEXT
 from schemas.errors import UserError
 from schemas.ids import collection_name, key, version_file
-from schemas.models import Subject
+from schemas.models import NONE, Subject
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
 from schemas.tags import TagTemplate
 from schemas.versions import ModelCard, VectorSpace
@@ -179,7 +180,8 @@ def open_corpus(corpus: Corpus, file: Path) -> Workspace:
             f"{file}: source {corpus.source_address} and store {corpus.store} overlap, so stored files would be indexed; "
             f"name a 'store' elsewhere"
         )
-    recogniser, detector = RECOGNISERS.card(corpus.captions), DETECTORS.card(corpus.captions)
+    recogniser = None if corpus.captions.ocr == NONE else rapidocr_recogniser.CARD
+    detector = None if corpus.captions.layout == NONE else rapid_layout_detector.CARD
     spaces, captioners = _spaces(corpus), captioners_of(corpus, file)
     address = corpus.captions.corrections
     corrections = read_corrections(address, TagTemplate(corpus.tags.template)) if address else Corrections()

@@ -144,7 +144,7 @@ def _structured(store: ObjectStore, parsed_at: str, captions: CaptionOptions, re
 
     def read(names: Sequence[str]) -> None:
         total = len(recognised) + len(names)
-        for batch in recognise(names, captions, store.root) if names else ():
+        for batch in recognise(names, store.root) if names else ():
             recognised.extend(batch)
             report(Step.RECOGNISE, len(recognised), total)
 
@@ -156,7 +156,7 @@ def _structured(store: ObjectStore, parsed_at: str, captions: CaptionOptions, re
         if fault is not None:
             read(sorted({placement.figure_id or "" for placement in layered.values()} - lines.keys()))
     for names, find in ((pictures.segmented, segment), (pictures.searched, find_tables)):
-        for batch in find(names, captions, store.root) if names else ():
+        for batch in find(names, store.root) if names else ():
             segmented.extend(batch)
             report(Step.SEGMENT, len(segmented), len(pictures.segmented) + len(pictures.searched))
     with errors_as_bad_input("structuring it"):

@@ -267,10 +267,12 @@ class CaptionOptions(Section):
     corrections: Location | None = Field(
         None, description="A person's descriptions, YAML or CSV, by figure, page or text; they win."
     )
-    ocr: Text = Field(
+    ocr: Literal["rapidocr", "none"] = Field(
         "rapidocr", description="What reads words inside figures and scanned pages, and replaces poor text layers; or none."
     )
-    layout: Text = Field("rapid-layout", description="What finds figures and tables on pages that are a picture; or none.")
+    layout: Literal["rapid-layout", "none"] = Field(
+        "rapid-layout", description="What finds figures and tables on pages that are a picture; or none."
+    )
 
     @property
     def named(self) -> dict[str, str]:
@@ -286,7 +288,9 @@ class EmbeddingOptions(Section):
     """Embedding models, one a vector space."""
 
     text: Text = Field(
-        MINILM, description=f"{MINILM} for English or {MULTILINGUAL} (both packaged), or a text_embedder of models."
+        MINILM,
+        examples=[MINILM, MULTILINGUAL],
+        description=f"{MINILM} for English or {MULTILINGUAL} (both packaged), or a text_embedder of models.",
     )
     tables: Text | None = Field(None, description="As text, for tables alone, beside the one for all text; or none.")
     image: Text | None = Field(

@@ -23,7 +23,7 @@ from backends.pdf.inscribe import Inscription, inscribe
 from backends.stores.object_store import open_store
 from ray_jobs.enrich import structure_with
 from schemas.corpus import ParseOptions
-from schemas.corpus.models import EmbeddingOptions, EntryKind
+from schemas.corpus.models import EntryKind
 from schemas.documents import (
     Chunk,
     Kind,
@@ -40,7 +40,7 @@ from schemas.documents import (
 )
 from schemas.geometry import BBox
 from schemas.ids import document_file, figure_file, sha256
-from schemas.models import Description, Flag
+from schemas.models import MINILM, Description, Flag, ModelName
 from schemas.tags import TagTemplate
 from tasks.enriching.caption import (
     DescriptionResult,
@@ -142,7 +142,7 @@ def _make(name: str, pdf: bytes) -> _Made:
         for picture in (pictures[f"{figure}.png"],)
     )
     structured = structure_with(parsed, recognised, segmented)
-    count_tokens = TEXT_EMBEDDERS.of(EmbeddingOptions()).token_counter()
+    count_tokens = TEXT_EMBEDDERS.find(ModelName(MINILM)).token_counter()
     pieces = chunk(structured, count_tokens, max_tokens=MAX_TOKENS)
     chunks = describe(pieces, structured.figures, {}, count_tokens, max_tokens=MAX_TOKENS)
     words = words_of_pages(structured.pages, structured.blocks)

@@ -15,14 +15,10 @@ from ray_jobs.cluster import connected
 from ray_jobs.enrich import recognise
 from ray_jobs.pools import FEW_DOCUMENTS, Outcome, _Attempt, _may_share, ordered_pool, run_pool
 from schemas.base import batched
-from schemas.corpus.models import CaptionOptions
 from schemas.corpus.operations import RayOptions
 from schemas.documents import RecognisedLine
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.ids import figure_file
-from schemas.models import Model
-from schemas.ports import Recogniser
-from schemas.versions import ModelCard
 
 Rows = Sequence[tuple[str, Any]]
 
@@ -223,23 +219,15 @@ def test_only_a_failure_of_the_picture_is_a_result(tmp_path: Path, monkeypatch: 
         picture.write_bytes(name.encode())
 
     class Reader:
-        name = revision = "reader"
-
         def recognise(self, picture: bytes) -> list[RecognisedLine]:
             codes = {b"broken": FailureCode.IMAGE_REJECTED, b"starved": FailureCode.MODEL_CRASHED}
             if picture in codes:
                 raise BadInputError(f"it is {picture.decode()}", codes[picture])
             return []
 
-    card = ModelCard(name="reader", revision="1")
-    reader: Model[Recogniser] = Model(card=lambda: card, load=lambda _batch: Reader())
-    monkeypatch.setattr("backends.models.rapidocr_recogniser.model", lambda _named: reader)
+    monkeypatch.setattr("ray_jobs.enrich.RapidOcr", Reader)
     unfinished: dict[str, str] = {}
     figures = ("broken", "starved", "fine")
-    read = [
-        recognised
-        for batch in recognise(figures, CaptionOptions(), str(tmp_path), None, unfinished)
-        for recognised in batch
-    ]
+    read = [recognised for batch in recognise(figures, str(tmp_path), None, unfinished) for recognised in batch]
     assert {recognised.id: recognised.failure for recognised in read} == {"broken": "it is broken", "fine": None}
     assert unfinished == {"starved": "it is starved"}

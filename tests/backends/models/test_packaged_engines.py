@@ -10,24 +10,20 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from backends.models import rapid_layout_detector, rapidocr_recogniser
-from backends.models.registry import DETECTORS, RECOGNISERS, ModelKind
-from schemas.corpus.models import CaptionOptions
 from schemas.errors import BadInputError, ContractError, FailureCode
 
 NO_NETWORK = """
 import socket, sys
 def refuse(*_args): raise AssertionError("a model was looked for on the network")
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
-from backends.models.registry import {kind}
-from schemas.corpus.models import CaptionOptions
-print(len({kind}.of(CaptionOptions()).load(1).{method}(sys.stdin.buffer.read())))
+from {module} import {kind}
+print(len({kind}().{method}(sys.stdin.buffer.read())))
 """
 
 
 class Engine(NamedTuple):
     module: Any
     make: Callable[[], Any]
-    kind: ModelKind[Any]
     name: str
     method: str
     pinned: str
@@ -35,8 +31,8 @@ class Engine(NamedTuple):
 
 
 ENGINES = (
-    Engine(rapidocr_recogniser, rapidocr_recogniser.RapidOcr, RECOGNISERS, "RECOGNISERS", "recognise", "DETECTOR", "ocr"),
-    Engine(rapid_layout_detector, rapid_layout_detector.RapidLayout, DETECTORS, "DETECTORS", "detect", "MODEL", "layout"),
+    Engine(rapidocr_recogniser, rapidocr_recogniser.RapidOcr, "RapidOcr", "recognise", "DETECTOR", "ocr"),
+    Engine(rapid_layout_detector, rapid_layout_detector.RapidLayout, "RapidLayout", "detect", "MODEL", "layout"),
 )
 
 
@@ -82,7 +78,7 @@ def test_errors_of_the_engine_are_bad_input(
 
 
 def test_works_without_a_network_and_prints_nothing(engine: Engine) -> None:
-    script = NO_NETWORK.format(kind=engine.name, method=engine.method)
+    script = NO_NETWORK.format(module=engine.module.__name__, kind=engine.name, method=engine.method)
     process = subprocess.run([sys.executable, "-c", script], input=page(), capture_output=True, check=False)
     assert int(process.stdout) >= 1, process.stderr.decode()
     assert process.stderr == b""
@@ -97,8 +93,6 @@ def test_other_models_are_refused(engine: Engine, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_card_needs_no_engine(engine: Engine) -> None:
-    assert engine.kind.card(CaptionOptions()) == engine.module.CARD
-    assert engine.kind.card(CaptionOptions.model_validate({engine.key: "none"})) is None
     heavy = {"rapidocr", "rapid_layout", "cv2", "PIL"}
     script = f"import sys, {engine.module.__name__}; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

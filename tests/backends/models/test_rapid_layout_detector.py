@@ -7,7 +7,6 @@ from PIL import Image
 from backends.models.rapid_layout_detector import LEAST_SCORE, RapidLayout
 from schemas.documents import RegionKind
 from schemas.geometry import BBox
-from schemas.ports import LayoutDetector
 from tests.manuals import picture, sentence
 
 FIGURE = BBox(150, 250, 450, 450)
@@ -38,8 +37,7 @@ def detector() -> RapidLayout:
 
 @pytest.mark.parametrize("dpi", [72, 300])
 def test_a_figure_is_found_in_the_pixels_of_the_picture(detector: RapidLayout, dpi: int) -> None:
-    port: LayoutDetector = detector
-    figures = [region for region in port.detect(page(dpi)) if region.kind is RegionKind.FIGURE]
+    figures = [region for region in detector.detect(page(dpi)) if region.kind is RegionKind.FIGURE]
     truth = BBox(*(side * dpi / 72 for side in FIGURE))
     assert figures[0].bbox.iou(truth) > 0.8
     assert LEAST_SCORE <= figures[0].score <= 1

@@ -4,7 +4,6 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from backends.models.rapidocr_recogniser import RapidOcr
-from schemas.ports import Recogniser
 
 
 def encoded(image: Image.Image, kind: str = "PNG") -> bytes:
@@ -29,8 +28,7 @@ def recogniser() -> RapidOcr:
 
 
 def test_reads_lines_in_order_with_their_places(recogniser: RapidOcr) -> None:
-    port: Recogniser = recogniser
-    lines = port.recognise(encoded(dialog()))
+    lines = recogniser.recognise(encoded(dialog()))
     assert [line.text for line in lines] == ["Print Quality", "Draft mode 300 dpi", "Cancel"]
     for line, (left_edge, top) in zip(lines, ((30, 20), (30, 80), (340, 150)), strict=True):
         assert line.bbox.x0 == pytest.approx(left_edge, abs=8)

@@ -6,13 +6,10 @@ import sys
 
 import pytest
 
-from backends.models.registry import DETECTORS, KINDS, RECOGNISERS, TEXT_EMBEDDERS, ModelKind, language_model
-from schemas.corpus import Corpus
-from schemas.corpus.models import CaptionOptions, EmbeddingOptions, EndpointOptions, EntryKind, ModelEntry
+from backends.models.registry import TEXT_EMBEDDERS, language_model
+from schemas.corpus.models import EndpointOptions, EntryKind, ModelEntry
 from schemas.errors import UserError
-from schemas.models import NONE, Model, ModelName, TextModel
-
-REGISTERED = [(kind, name) for kind in KINDS for name in kind.modules]
+from schemas.models import ModelName
 
 _LOADED = """
 import json, sys
@@ -27,32 +24,25 @@ def _loaded(code: str, heavy: list[str]) -> object:
     return json.loads(process.stdout)
 
 
-@pytest.mark.parametrize(("kind", "name"), REGISTERED, ids=[name for _, name in REGISTERED])
-def test_each_name_leads_to_a_model_that_calls_itself_so(kind: ModelKind[Model[object]], name: str) -> None:
-    model = kind.find(ModelName(name))
-    assert isinstance(model, TextModel if kind is TEXT_EMBEDDERS else Model)
-    card = model.card()
+@pytest.mark.parametrize("name", TEXT_EMBEDDERS.modules)
+def test_each_name_leads_to_a_model_that_calls_itself_so(name: str) -> None:
+    card = TEXT_EMBEDDERS.find(ModelName(name)).card()
     assert card.name == name
     assert card.revision
-    assert (card.dimension is not None) == (kind is TEXT_EMBEDDERS)
-
-
-def test_the_defaults_of_a_corpus_file_are_there() -> None:
-    corpus = Corpus(name="m", source="x")
-    for kind in KINDS:
-        assert kind.of(getattr(corpus, kind.section)).card().name in kind.names
+    assert card.dimension is not None
 
 
 def test_reading_the_table_imports_no_model_and_no_array() -> None:
-    table = "import backends.models.registry as registry; [kind.names for kind in registry.KINDS]"
+    table = "import backends.models.registry"
     assert _loaded(table, ["numpy", "pyarrow", "backends.models.minilm"]) == []
 
 
 def test_describing_models_imports_no_engine() -> None:
     cards = (
-        "from backends.models.registry import KINDS\nfrom schemas.models import ModelName\n"
-        "for kind in KINDS:\n    for name in kind.modules: kind.find(ModelName(name)).card()\n"
-        "import backends.models.endpoint, backends.models.local_model"
+        "from backends.models.registry import TEXT_EMBEDDERS\nfrom schemas.models import ModelName\n"
+        "for name in TEXT_EMBEDDERS.modules: TEXT_EMBEDDERS.find(ModelName(name)).card()\n"
+        "import backends.models.endpoint, backends.models.local_model, backends.models.rapidocr_recogniser\n"
+        "import backends.models.rapid_layout_detector"
     )
     assert (
         _loaded(
@@ -63,19 +53,9 @@ def test_describing_models_imports_no_engine() -> None:
 
 
 def test_a_name_that_stands_for_nothing_lists_those_that_do() -> None:
-    with pytest.raises(UserError, match=r"captions\.ocr: there is no recogniser of words 'x'; known here: rapidocr, none"):
-        RECOGNISERS.chosen(CaptionOptions(ocr="x"))
     with pytest.raises(UserError, match=r"embeddings\.text: 'acme/x' needs a revision.* without one: minilm"):
         TEXT_EMBEDDERS.check(ModelName("acme/x"))
     TEXT_EMBEDDERS.check(ModelName("acme/x", "1"))
-
-
-def test_a_corpus_may_want_none_where_it_can_do_without() -> None:
-    assert DETECTORS.card(CaptionOptions(layout=NONE)) is None
-    with pytest.raises(UserError, match=NONE):
-        DETECTORS.of(CaptionOptions(layout=NONE))
-    with pytest.raises(UserError, match="needs a revision"):
-        TEXT_EMBEDDERS.chosen(EmbeddingOptions(text=NONE))
 
 
 def captioner(kind: EntryKind, url: str = "http://localhost:1/v1") -> ModelEntry:

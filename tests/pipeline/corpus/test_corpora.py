@@ -65,7 +65,7 @@ def test_a_template_has_a_name_or_is_spelled_out(folder: Path, template_name: st
         ),
         (
             "name: m\nsource: x\ncaptions: {ocr: tesseract}\n",
-            "captions.ocr: there is no recogniser of words 'tesseract'; known here: rapidocr, none",
+            "captions.ocr: Input should be 'rapidocr' or 'none' (found 'tesseract')",
         ),
         ("name: m\nsource: x\ncaptions: {captioner: poet}\n", "there is no captioner 'poet'; known here: context"),
         ("name: m\nsource: x\ncaptions: {layout: rapidocr}\n", "there is no layout detector 'rapidocr'"),

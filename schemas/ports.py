@@ -225,40 +225,6 @@ class Embedder(Protocol):
         """Return the vector of a question, shape ``(dimension,)``; for late interaction ``(n, dimension)``."""
 
 
-class SeeingEmbedder(Embedder, Protocol):
-    """Embeds query pictures, too."""
-
-    def embed_query_picture(self, picture: bytes) -> Vector:
-        """Return the query vector of a picture; for late interaction ``(n, dimension)``; errors as of ``PictureEmbedder``."""
-
-
-class PictureEmbedder(SeeingEmbedder, Protocol):
-    """Embeds pictures and texts in one space."""
-
-    def embed_pictures(self, pictures: Sequence[bytes]) -> Vector:
-        """Return one row an encoded picture, independent of the batch but for rounding.
-
-        Raises ``BadInputError`` if a picture can't be decoded, ``MemoryError`` if the batch is too large.
-        """
-
-    def embed_documents(self, texts: Sequence[str]) -> Vector:
-        """Return one row a text; a long text is truncated."""
-
-
-class PairEmbedder(SeeingEmbedder, Protocol):
-    """Embeds a picture and its description as one vector."""
-
-    def embed_pairs(self, pictures: Sequence[bytes], texts: Sequence[str]) -> Vector:
-        """Return one row a pair; errors as for ``PictureEmbedder.embed_pictures``."""
-
-
-class LateEmbedder(SeeingEmbedder, Protocol):
-    """Embeds a picture or a question as many vectors, one a patch or token, for late interaction."""
-
-    def embed_pictures(self, pictures: Sequence[bytes]) -> list[Vector]:
-        """Return each picture's vectors, shape ``(n, dimension)``, n > 0, without padding; errors as of ``PictureEmbedder``."""
-
-
 class TextEmbedder(Embedder, Protocol):
     """Embeds texts as unit vectors."""
 

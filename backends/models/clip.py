@@ -17,7 +17,7 @@ from backends.models.pictures import open_picture
 from schemas.base import batched
 from schemas.errors import UserError
 from schemas.models import BFLOAT16, PRECISION, Model, ModelName
-from schemas.ports import PairEmbedder, PictureEmbedder, Vector
+from schemas.ports import Vector
 from schemas.versions import ModelCard
 
 CONFIG = "open_clip_config.json"
@@ -35,7 +35,7 @@ LARGEST_SIDE_PX = 2048
 THREADS = 8
 
 
-def model(model_name: ModelName) -> Model[PictureEmbedder | PairEmbedder]:
+def model(model_name: ModelName) -> "Model[Clip | CombinedVectors]":
     """Return an open_clip model, unloaded; one of combined vectors if the settings say how."""
     check_extra(f"{model_name.option}: {model_name.name!r}", "torch", "open_clip")
     if model_name.setting(COMBINE) is None:
@@ -59,7 +59,7 @@ def clip_card(model_name: ModelName) -> ModelCard:
 
 
 class Clip:
-    """A ``PictureEmbedder``: a folder, or a name on the hub.
+    """Embeds pictures and texts in one space: a folder, or a name on the hub.
 
     Raises:
         UserError: The model isn't there, or its weights are another model's.
@@ -156,9 +156,9 @@ def combine(pictures: Vector, words: Vector, *, how: str, image_weight: float) -
 
 
 class CombinedVectors:
-    """A ``PairEmbedder``; a query of words or a picture is combined with itself."""
+    """Embeds a picture and its description as one vector; a query of words or a picture is combined with itself."""
 
-    def __init__(self, model_name: ModelName, towers: PictureEmbedder) -> None:
+    def __init__(self, model_name: ModelName, towers: Clip) -> None:
         self._towers = towers
         self._how, self._image_weight = str(model_name.setting(COMBINE)), float(model_name.setting(IMAGE_WEIGHT) or 0)
         self.name, self.revision, self.dimension = towers.name, towers.revision, _times(model_name) * towers.dimension

@@ -14,7 +14,7 @@ from backends.models.pictures import open_picture
 from schemas.base import batched
 from schemas.errors import UserError
 from schemas.models import BFLOAT16, PRECISION, Model, ModelName
-from schemas.ports import LateEmbedder, Vector
+from schemas.ports import Vector
 from schemas.versions import ModelCard
 
 ARCHITECTURES = ("ColPaliForRetrieval", "ColQwen2ForRetrieval", "ColModernVBertForRetrieval")
@@ -29,7 +29,7 @@ LARGEST_SIDE_PX = 4096
 """Maximum longer side of a decoded picture; the model's processor scales it down further."""
 
 
-def model(model_name: ModelName) -> Model[LateEmbedder]:
+def model(model_name: ModelName) -> "Model[LateInteraction]":
     """Return a late-interaction model, unloaded."""
     check_extra(f"{model_name.option}: {model_name.name!r}", "torch", "transformers", "torch")
     return Model(card=lambda: late_card(model_name), load=lambda batch: LateInteraction(model_name, batch))
@@ -46,7 +46,7 @@ def late_card(model_name: ModelName) -> ModelCard:
 
 
 class LateInteraction:
-    """A ``LateEmbedder``: a folder, or a name on the hub.
+    """Embeds a picture or a question as many vectors, one a patch or token: a folder, or a name on the hub.
 
     Raises:
         UserError: The model isn't there, or its weights can't be loaded.

@@ -13,7 +13,7 @@ from schemas.errors import UserError
 from schemas.models import DIMENSION, MINILM, MULTILINGUAL, Embeds, Model, ModelName, TextModel
 
 if TYPE_CHECKING:
-    from schemas.ports import LanguageModel, LateEmbedder, PassageScorer
+    from schemas.ports import LanguageModel, PassageScorer
     from schemas.versions import ModelCard
 
 Offered = TypeVar("Offered", bound=Model[Any])
@@ -70,7 +70,7 @@ TEXT_EMBEDDERS: ModelKind[TextModel] = ModelKind(
 
 IMAGE_EMBEDDERS: ModelKind[Model[Any]] = ModelKind("backends.models.clip")
 
-LATE_EMBEDDERS: "ModelKind[Model[LateEmbedder]]" = ModelKind("backends.models.late_interaction")
+LATE_EMBEDDERS: ModelKind[Model[Any]] = ModelKind("backends.models.late_interaction")
 
 EMBEDDERS: dict[Embeds, ModelKind[Any]] = {
     Embeds.TEXTS: TEXT_EMBEDDERS,

@@ -16,7 +16,6 @@ from backends.models.clip import Clip, combine
 from backends.models.registry import IMAGE_EMBEDDERS
 from schemas.errors import BadInputError, UserError
 from schemas.models import ModelName
-from schemas.ports import PairEmbedder, PictureEmbedder
 from tests.tiny_models import CLIP_DIMENSION, draw, png, square, write_clip
 
 PICTURES = [draw(seed, 30 + 11 * seed, 90 - 7 * seed) for seed in range(9)]
@@ -33,18 +32,18 @@ def named(folder: Path, **settings: str | float) -> ModelName:
 
 
 @pytest.fixture(scope="module")
-def embedder(folder: Path) -> PictureEmbedder:
-    model: PictureEmbedder = IMAGE_EMBEDDERS.find(named(folder)).load(4)
+def embedder(folder: Path) -> clip.Clip:
+    model: clip.Clip = IMAGE_EMBEDDERS.find(named(folder)).load(4)
     return model
 
 
-def test_it_is_what_its_card_says(folder: Path, embedder: PictureEmbedder) -> None:
+def test_it_is_what_its_card_says(folder: Path, embedder: clip.Clip) -> None:
     card = IMAGE_EMBEDDERS.find(named(folder)).card()
     assert (card.name, card.revision, card.dimension) == (str(folder), "1", CLIP_DIMENSION)
     assert (embedder.name, embedder.revision, embedder.dimension) == (card.name, card.revision, card.dimension)
 
 
-def test_pictures_and_texts_are_unit_vectors_of_one_space(embedder: PictureEmbedder) -> None:
+def test_pictures_and_texts_are_unit_vectors_of_one_space(embedder: clip.Clip) -> None:
     pictures, texts = embedder.embed_pictures(PICTURES), embedder.embed_documents(["a pump", "", "long " * 500])
     for vectors, count in ((pictures, len(PICTURES)), (texts, 3)):
         assert vectors.shape == (count, CLIP_DIMENSION)
@@ -56,13 +55,13 @@ def test_pictures_and_texts_are_unit_vectors_of_one_space(embedder: PictureEmbed
     assert embedder.embed_pictures([]).shape == embedder.embed_documents([]).shape == (0, CLIP_DIMENSION)
 
 
-def test_a_vector_does_not_depend_on_its_batch(folder: Path, embedder: PictureEmbedder) -> None:
+def test_a_vector_does_not_depend_on_its_batch(folder: Path, embedder: clip.Clip) -> None:
     alone = np.stack([embedder.embed_pictures([picture])[0] for picture in PICTURES])
     assert embedder.embed_pictures(PICTURES) == pytest.approx(alone, abs=ROUNDING)
     assert Clip(named(folder), 2).embed_pictures(PICTURES[::-1])[::-1] == pytest.approx(alone, abs=ROUNDING)
 
 
-def test_the_precision_is_what_its_settings_say_whatever_the_device(folder: Path, embedder: PictureEmbedder) -> None:
+def test_the_precision_is_what_its_settings_say_whatever_the_device(folder: Path, embedder: clip.Clip) -> None:
     exact = embedder.embed_pictures(PICTURES)
     assert np.array_equal(Clip(named(folder, precision="float32"), 4).embed_pictures(PICTURES), exact)
     rounded = Clip(named(folder, precision="bfloat16"), 4).embed_pictures(PICTURES)
@@ -70,7 +69,7 @@ def test_the_precision_is_what_its_settings_say_whatever_the_device(folder: Path
     assert (rounded * exact).sum(axis=1) == pytest.approx(np.ones(len(PICTURES)), abs=1e-2)
 
 
-def test_it_is_open_clip_s_own_computation(folder: Path, embedder: PictureEmbedder) -> None:
+def test_it_is_open_clip_s_own_computation(folder: Path, embedder: clip.Clip) -> None:
     import open_clip
     import torch
 
@@ -83,7 +82,7 @@ def test_it_is_open_clip_s_own_computation(folder: Path, embedder: PictureEmbedd
     assert embedder.embed_query("a pump") == pytest.approx(theirs[1].numpy(), abs=ROUNDING)
 
 
-def test_strips_and_transparent_pictures_are_seen_on_white(embedder: PictureEmbedder) -> None:
+def test_strips_and_transparent_pictures_are_seen_on_white(embedder: clip.Clip) -> None:
     assert np.isfinite(
         embedder.embed_pictures([png(Image.new("RGB", size)) for size in ((5000, 1), (1, 5000), (1, 1))])
     ).all()
@@ -123,7 +122,7 @@ def test_what_is_missing_is_named_before_anything_is_loaded(name: str, says: str
 
 
 def test_a_name_on_the_hub_is_found_in_its_cache(
-    folder: Path, embedder: PictureEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, embedder: clip.Clip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = "0" * 40
     cache_folder = tmp_path / "models--acme--tiny"
@@ -142,13 +141,11 @@ def test_a_name_on_the_hub_is_found_in_its_cache(
 
 
 @pytest.mark.parametrize("how", ["mean", "concatenation"])
-def test_a_unified_vector_is_the_weighted_mean_or_the_concatenation(
-    how: str, folder: Path, embedder: PictureEmbedder
-) -> None:
+def test_a_unified_vector_is_the_weighted_mean_or_the_concatenation(how: str, folder: Path, embedder: clip.Clip) -> None:
     texts = ["a pump", "a winch", "a gasket"]
     pictures, words = embedder.embed_pictures(PICTURES[:3]), embedder.embed_documents(texts)
     offered = IMAGE_EMBEDDERS.find(named(folder, combine=how, image_weight=0.25))
-    unified: PairEmbedder = offered.load(4)
+    unified: clip.CombinedVectors = offered.load(4)
     pair_vectors = unified.embed_pairs(PICTURES[:3], texts)
     query_vector = unified.embed_query("a seal")
     assert np.linalg.norm(pair_vectors, axis=1) == pytest.approx(np.ones(3), abs=1e-6)

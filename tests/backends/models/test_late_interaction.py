@@ -18,7 +18,7 @@ from schemas.errors import BadInputError, UserError
 from schemas.evidence import EVIDENCE
 from schemas.filters import Filters
 from schemas.models import ModelName
-from schemas.ports import LateEmbedder, Vector
+from schemas.ports import Vector
 from tests.contract.test_search_index import ROWS
 from tests.memory_index import MemoryIndex
 from tests.tiny_models import LATE_DIMENSION, draw, png, write_clip, write_colpali, write_colqwen2, write_colqwen2_5
@@ -40,15 +40,16 @@ def named(folder: Path) -> ModelName:
 
 
 @pytest.fixture(scope="module")
-def embedder(folder: Path) -> LateEmbedder:
-    return LATE_EMBEDDERS.find(named(folder)).load(4)
+def embedder(folder: Path) -> LateInteraction:
+    model: LateInteraction = LATE_EMBEDDERS.find(named(folder)).load(4)
+    return model
 
 
 def maxsim(question: Vector, picture: Vector) -> float:
     return float((question @ picture.T).max(axis=1).sum())
 
 
-def test_a_picture_and_a_question_are_many_unit_vectors(folder: Path, embedder: LateEmbedder) -> None:
+def test_a_picture_and_a_question_are_many_unit_vectors(folder: Path, embedder: LateInteraction) -> None:
     card = LATE_EMBEDDERS.find(named(folder)).card()
     assert (card.name, card.revision, card.dimension) == (str(folder), "1", LATE_DIMENSION)
     assert (embedder.name, embedder.revision, embedder.dimension) == (card.name, card.revision, card.dimension)
@@ -62,7 +63,7 @@ def test_a_picture_and_a_question_are_many_unit_vectors(folder: Path, embedder: 
     assert embedder.embed_query_picture(PICTURES[1]) == pytest.approx(embedder.embed_pictures(PICTURES)[1], abs=ROUNDING)
 
 
-def test_neither_padding_nor_neighbours_change_a_vector(folder: Path, embedder: LateEmbedder) -> None:
+def test_neither_padding_nor_neighbours_change_a_vector(folder: Path, embedder: LateInteraction) -> None:
     alone = [embedder.embed_pictures([picture])[0] for picture in PICTURES]
     for batch in (2, 6):
         for mine, together in zip(alone, LateInteraction(named(folder), batch).embed_pictures(PICTURES), strict=True):
@@ -70,7 +71,7 @@ def test_neither_padding_nor_neighbours_change_a_vector(folder: Path, embedder: 
             assert together == pytest.approx(mine, abs=ROUNDING)
 
 
-def test_the_precision_is_what_its_settings_say_whatever_the_device(folder: Path, embedder: LateEmbedder) -> None:
+def test_the_precision_is_what_its_settings_say_whatever_the_device(folder: Path, embedder: LateInteraction) -> None:
     (exact,) = embedder.embed_pictures(PICTURES[:1])
     named_so = ModelName(str(folder), "1", (("precision", "bfloat16"),), "embeddings.late")
     (rounded,) = LATE_EMBEDDERS.find(named_so).load(4).embed_pictures(PICTURES[:1])
@@ -79,7 +80,7 @@ def test_the_precision_is_what_its_settings_say_whatever_the_device(folder: Path
 
 
 def test_maxsim_is_that_of_the_model_s_own_processor_and_of_the_engines(
-    folder: Path, embedder: LateEmbedder, tmp_path: Path
+    folder: Path, embedder: LateInteraction, tmp_path: Path
 ) -> None:
     import torch
     import transformers
@@ -113,7 +114,7 @@ def test_maxsim_is_that_of_the_model_s_own_processor_and_of_the_engines(
         assert [scores[name] for name in names] == pytest.approx(mine, abs=1e-3)
 
 
-def test_strips_are_seen_and_what_is_no_picture_is_refused(embedder: LateEmbedder) -> None:
+def test_strips_are_seen_and_what_is_no_picture_is_refused(embedder: LateInteraction) -> None:
     for size in ((3000, 2), (2, 3000), (1, 1)):
         assert np.isfinite(embedder.embed_query_picture(png(Image.new("RGB", size)))).all()
     with pytest.raises(BadInputError, match="can't be decoded"):

@@ -12,6 +12,7 @@ import typer
 
 from cli.corpora import access, doctor, init, status
 from cli.documents import export, parse
+from cli.feedback import feedback
 from cli.questions import ask, presets, search
 from cli.serve import key, mcp, serve
 from cli.terminal import say
@@ -45,7 +46,7 @@ def _options(
 
 for _function in (
     *(init, plan, refresh, versions, diff, rollback, publish, prune, forget, quarantine),
-    *(search, presets, ask, parse, export, serve, doctor, access, key, mcp, status, step),
+    *(search, presets, ask, parse, export, serve, doctor, access, feedback, key, mcp, status, step),
 ):
     app.command()(_function)
 for _command in extensions("inset.commands"):

@@ -306,9 +306,9 @@ class AccessControl:
         per_minute = (key and key.per_minute) or PER_MINUTE
         # Checked first, so that a request that is refused for it doesn't count in the minute.
         if self._running[limits_name] >= max_concurrent:
-            raise _too_many(f"{limits_name} may have {max_concurrent} requests at once", 1)
+            raise too_many(f"{limits_name} may have {max_concurrent} requests at once", 1)
         if wait_s := await self._access.limits.wait_s(limits_name, per_minute):
-            raise _too_many(f"{limits_name} may send {per_minute} requests a minute", wait_s)
+            raise too_many(f"{limits_name} may send {per_minute} requests a minute", wait_s)
 
 
 def _private(scope: Scope, send: Send, identifying_headers: Sequence[str]) -> Send:
@@ -328,7 +328,8 @@ def _private(scope: Scope, send: Send, identifying_headers: Sequence[str]) -> Se
     return with_headers
 
 
-def _too_many(line: str, wait_s: float) -> HTTPException:
+def too_many(line: str, wait_s: float) -> HTTPException:
+    """Return the error of who asks too often, and may ask again after some seconds."""
     return HTTPException(429, line, {"retry-after": str(max(1, math.ceil(wait_s)))})
 
 

@@ -30,7 +30,7 @@ from pydantic import BaseModel, Field
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from pipeline.published.corpus import PublishedCorpus
-from query_service import across, agents, browse, errors, questions, sign_in, telemetry
+from query_service import across, agents, browse, errors, feedback, questions, sign_in, telemetry
 from query_service.access import CORS, Access, AccessControl, check_k
 from query_service.admission import DEADLINE_S, Admission, Cost, unless_disconnected
 from query_service.errors import one_line
@@ -439,7 +439,7 @@ def create_app(
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
     app.add_middleware(Observed, metrics=measured, options=logs, client_of=access.client)
-    questioning = (questions.router, across.router, browse.router, questions.batches)
+    questioning = (questions.router, across.router, browse.router, questions.batches, feedback.router)
     for router in (_listing, _v1, *questioning, _operations, telemetry.router, _pages):
         app.include_router(router)
     app.router.routes += [agents.ROUTE, *sign_in.ROUTES]

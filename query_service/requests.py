@@ -49,7 +49,7 @@ def _visible(text: str) -> str:
     return text
 
 
-_DIGEST = r"^[0-9a-f]{64}$"
+DIGEST = r"^[0-9a-f]{64}$"
 _A_DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 A_VERSION = "20260301T061502Z-1a2b3c4d"
 VERSION = r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}$"
@@ -72,9 +72,9 @@ def parse_box(text: str) -> Box:
 
 
 CorpusName = Annotated[str, PathParameter(examples=["handbooks"])]
-DocumentId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of the PDF, in hex.", examples=[_A_DIGEST])]
+DocumentId = Annotated[str, PathParameter(pattern=DIGEST, description="SHA-256 of the PDF, in hex.", examples=[_A_DIGEST])]
 FigureId = Annotated[
-    str, PathParameter(pattern=_DIGEST, description="SHA-256 of the figure's pixels, in hex.", examples=[_A_DIGEST])
+    str, PathParameter(pattern=DIGEST, description="SHA-256 of the figure's pixels, in hex.", examples=[_A_DIGEST])
 ]
 PageNumber = Annotated[int, PathParameter(ge=1, le=100_000, description="From 1.", examples=[12])]
 VersionName = Annotated[str, StringConstraints(pattern=VERSION)]

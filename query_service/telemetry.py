@@ -97,6 +97,13 @@ class Metrics:
             "inset_answer_money", "Cost of answers, by the prices of the corpus file.", ["corpus"], registry=self._registry
         )
 
+        self._feedback = Counter(
+            "inset_feedback",
+            "What readers said of answers.",
+            ["corpus", "helpful", "reason"],
+            registry=self._registry,
+        )
+
     def _gauge(self, name: str, description: str, *labels: str) -> Gauge:
         return Gauge(name, description, labels, registry=self._registry, multiprocess_mode="livesum")
 
@@ -121,6 +128,10 @@ class Metrics:
         self._tokens.labels(corpus, "input").inc(spent.input_tokens)
         self._tokens.labels(corpus, "output").inc(spent.output_tokens)
         self._spent.labels(corpus).inc(spent.money)
+
+    def feedback(self, corpus: str, reason: str, *, helpful: bool) -> None:
+        """Count what a reader said of an answer; ``reason`` is "" for none."""
+        self._feedback.labels(corpus, str(helpful).lower(), reason).inc()
 
     async def answered(
         self, corpus: str, events: AsyncGenerator[AnswerEvent, None], log: Callable[[AnswerResult], None]

@@ -187,6 +187,15 @@ FUSION_HELPS = Gate(
     means="Recall at 10 by which hybrid may stay below the best of its retrievers; judged like max_recall_loss.",
     remedy="lost: {questions}; correct what is wrong of them, or {ease}",
 )
+COMPLAINTS = Gate(
+    name="complaints answered",
+    key="min_complaints_answered",
+    default=0.0,
+    at_least=True,
+    means="Share of the golden questions made of feedback that must be answered, by the right page and figure; none that the "
+    "live version answers may be lost.",
+    remedy="not answered: {questions}; correct what is wrong of them, or {ease}",
+)
 OF_ROWS = "rows: "
 """Begins the names of gates that are expectations on rows."""
 DUPLICATES = Gate(
@@ -221,6 +230,7 @@ GATES: tuple[Gate, ...] = (
     RECALL,
     RECALL_KEPT,
     FUSION_HELPS,
+    COMPLAINTS,
     *COUNTED,
     DUPLICATES,
     LONG_TEXTS,

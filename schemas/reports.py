@@ -373,6 +373,9 @@ class VersionDiff(Frozen):
     more_figures_gained: int = Field(0, description="How many were gained beside those that are named.")
     more_figures_lost: int = Field(0, description="How many were lost beside those that are named.")
     questions: ChangedQuestions
+    complaints: tuple[int, int] | None = Field(
+        None, description="How many golden questions made of feedback are answered, and of how many; null for none."
+    )
     metrics: dict[str, NumberChange] = Field(description="Of the golden questions, by the default preset.")
     counts: dict[str, NumberChange] = Field(description="What the versions hold.")
     work: dict[str, NumberChange] = Field(description="What it took to make them: documents and pictures done, seconds.")

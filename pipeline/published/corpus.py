@@ -6,9 +6,9 @@ import functools
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
@@ -22,8 +22,10 @@ from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.answering import AnswerPlan, answer_events
+from pipeline.published.feedback import places_of
 from pipeline.published.readers import READERS_KEPT, ReaderVersion, RightsReader
 from pipeline.published.version import OpenVersion, open_version
+from pipeline.records.feedback import add_feedback
 from pipeline.records.manifests import manifest_name
 from pipeline.records.publication import list_versions, nothing_live, read_pointer, resolve_version
 from schemas.access import Principals
@@ -40,6 +42,7 @@ from schemas.errors import (
     UserError,
 )
 from schemas.evidence import SearchResult
+from schemas.feedback import Feedback
 from schemas.filters import Modality
 from schemas.reports import CorpusOverview, SearchPreset, VersionList
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
@@ -329,6 +332,20 @@ class PublishedCorpus:
                 is_traced=query.trace,
             )
             yield from answer_events(opened, plan, trace)
+
+    def add_feedback(
+        self, version: str | None, evidence_ids: Sequence[str], figure_ids: Sequence[str], *, by: str | None, **said: Any
+    ) -> str | None:
+        """Store what a reader says of an answer, the fields of ``Feedback``; return its id, None where a version has too many.
+
+        Raises ``NotFoundError`` for rows and figures that the reader may not see.
+        """
+        with self.opened(version) as opened:
+            places, names_callers = places_of(opened, evidence_ids, figure_ids), self._settings().operations.feedback_names
+            entry = Feedback(
+                at=datetime.now(UTC), version=opened.version, places=places, by=by if names_callers else None, **said
+            )
+            return add_feedback(self._workspace.store, entry)
 
     def answer_presets(self, version: str | None = None) -> list[AnswerPresetInfo]:
         """Return all answer presets, the default first, with what the corpus file or the version lacks for each."""

@@ -1,6 +1,7 @@
 """Differences between two versions, and reports of experiments that ran on them."""
 
 import contextlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.stores.objects import read_model, read_table, unless_damaged
+from backends.stores.objects import read_model, read_table, reading, unless_damaged
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
@@ -92,6 +93,9 @@ def read_compared(store: ObjectStore, version: str, experiment: str) -> Compared
 JUDGED = "judged"
 """Report of the default preset among those in a version's ``evaluation/``."""
 
+COMPLAINTS_ANSWERED = "evaluation/complaints.json"
+"""Which golden questions made of feedback a version answers, by id."""
+
 _METRICS = {"recall_at_1", "recall_at_10", "reciprocal_rank", "ndcg_at_10", "figure_recall_at_10", "answered", "abstained"}
 
 
@@ -163,7 +167,19 @@ def _facts(
         sources=source_fates(read_fates(store, manifest.version)),
         metrics=report.model_dump(include=_METRICS) if report else {},
         found={score.id: score.page_rank is not None for score in report.scores} if report else {},
+        complaints=_complaints(store, manifest.version),
     )
+
+
+def _complaints(store: ObjectStore, version: str) -> tuple[int, int] | None:
+    """Return how many complaints a version answers, and of how many; None where there are none."""
+    name = version_file(version, COMPLAINTS_ANSWERED)
+    if not store.exists(name):
+        return None
+    answered = store.get(name)
+    with reading(store, name):
+        outcomes = json.loads(answered)
+    return sum(outcomes.values()), len(outcomes)
 
 
 def _figures(store: ObjectStore, version: str, doc_ids: Sequence[str] | None) -> Iterator[pa.Table]:

@@ -8,7 +8,7 @@ from itertools import chain
 
 from evaluation.calibrate import calibrate, foreign_questions, shuffled
 from evaluation.golden import ModeReport, ask, retrieval_gates, with_answers
-from evaluation.questions import Question, load_questions
+from evaluation.questions import Question
 from pipeline.corpus.metric_gates import metric_gates
 from pipeline.corpus.models import is_here
 from pipeline.corpus.presets import default_preset
@@ -17,15 +17,18 @@ from pipeline.published.gold import gold_evidence
 from pipeline.published.question_evidence import QuestionEvidence
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.collection import holds
-from pipeline.records.differences import JUDGED
+from pipeline.records.differences import COMPLAINTS_ANSWERED, JUDGED
+from pipeline.records.feedback import COMPLAINT, golden_questions
 from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, read_plan, write_note
+from schemas.answers import part_figures
 from schemas.errors import TransientError
 from schemas.evidence import Hit
 from schemas.filters import NO_FILTERS
-from schemas.gates import NO_QUESTIONS, RECALL_KEPT, GateResult
+from schemas.gates import COMPLAINTS, EXAMPLES, NO_QUESTIONS, RECALL_KEPT, GateResult
 from schemas.ids import version_file
+from schemas.printing import listed
 from schemas.retrieval import Preset, Query
 from schemas.stages import Report, Stage, silent
 from schemas.versions import Calibration
@@ -47,11 +50,11 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     plan = read_plan(workspace.store, version)
     preset = default_preset(workspace.corpus.retrieval)
     gates = [quarantine_ceiling(read_ledger(workspace.store, version), workspace.corpus.gates, workspace.corpus.name)]
-    if workspace.corpus.questions is None:
+    questions = golden_questions(workspace)
+    if workspace.corpus.questions is None and not questions:
         message = "the corpus has no golden questions; retrieval is not judged"
         gates.append(GateResult(gate=NO_QUESTIONS, passed=True, value=None, bound=None, message=message))
     else:
-        questions = load_questions(workspace.corpus.questions)
         judged, *parts = _reports(workspace, version, questions, [preset, *alone(preset)], report)
         calibration, confidence_by_question = _calibration(workspace, version, questions, preset)
         threshold, _ = thresholds(workspace.corpus.answer, calibration)
@@ -63,6 +66,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
             message = f"{plan.parent} can't be searched any more, so this version isn't compared with it"
             gates.append(GateResult(gate=RECALL_KEPT.name, passed=True, value=None, bound=None, message=message))
         gates += retrieval_gates(questions, judged, parts, live, workspace.corpus.gates)
+        gates += _complaints(workspace, version, plan.parent if live else None, questions, preset)
         reports = {JUDGED: judged} | {mode_report.mode: mode_report for mode_report in parts}
         for name, mode_report in (reports | ({"live": live} if live else {})).items():
             data = json.dumps(mode_report.model_dump(mode="json"), indent=1).encode()
@@ -72,6 +76,45 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     seconds = time.monotonic() - started
     note = StageNote(seconds=seconds, gates=gates, judged_by=steps_of(preset), calibration=calibration)
     return write_note(workspace.store, version, Stage.EVALUATE, note)
+
+
+def _complaints(
+    workspace: Workspace, version: str, live: str | None, questions: Sequence[Question], preset: Preset
+) -> list[GateResult]:
+    """Judge the golden questions that were made of feedback, and store which are answered; [] for none.
+
+    One is answered if an extractive answer cites its page and shows its figure, where it names one.
+    """
+    complaints = [question for question in questions if question.id.startswith(COMPLAINT)]
+    if not complaints:
+        return []
+
+    def answered(version: str) -> dict[str, bool]:
+        opened = open_version(workspace, version)
+        outcomes = {}
+        for gold in gold_evidence(opened, complaints):
+            question = opened.question(gold.question.question)
+            answer = QuestionEvidence(opened, opened.searching(Trace()), question, preset, NO_FILTERS).answer()
+            pages = {
+                (source.rpartition("/")[2], region.page)
+                for citation in answer.citations
+                for region in citation.regions
+                for source in opened.sources[citation.doc_id]
+            }
+            shown = {figure.figure_id for part in answer.parts for figure in part_figures(part)}
+            is_cited = any((page.doc, page.page) in pages for page in gold.question.pages)
+            outcomes[gold.question.id] = is_cited and all(not shown.isdisjoint(figure_ids) for figure_ids in gold.figures)
+        return outcomes
+
+    now, before = answered(version), answered(live) if live else {}
+    data = json.dumps(now, indent=1).encode()
+    workspace.store.replace(version_file(version, COMPLAINTS_ANSWERED), data)
+    missed = [question.question for question in complaints if not now[question.id]]
+    lost = [name for name, was_answered in before.items() if was_answered and not now[name]]
+    finding = f"{sum(now.values())} of {len(now)} complaints answered" + (f", {len(lost)} fewer of them" if lost else "")
+    share, bounds = sum(now.values()) / len(now), workspace.corpus.gates
+    passed = COMPLAINTS.holds(share, bounds) and not lost
+    return [COMPLAINTS.judge(share, bounds, finding, passed=passed, questions=listed(missed, EXAMPLES))]
 
 
 def _is_searchable(workspace: Workspace, version: str, preset: Preset) -> bool:

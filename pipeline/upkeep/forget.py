@@ -29,6 +29,7 @@ from pipeline.records.columns import read_columns, write_columns
 from pipeline.records.descriptions import add_spent, read_spent
 from pipeline.records.differences import write_numbers_diff
 from pipeline.records.evidence import evidence_parts, evidence_sample
+from pipeline.records.feedback import remove_feedback
 from pipeline.records.lease import HeldError, alone
 from pipeline.records.ledger import (
     Forgotten,
@@ -306,6 +307,7 @@ def _finish(workspace: Workspace, lease: Lease, report: Report) -> PruneResult:
     remove_versions(workspace, holders)
     _forget_rights(store, deletion, event)
     rewrite_reasons(store, deletion.redacted)
+    remove_feedback(store, deletion.is_named_in)
     if (last := read_last_refresh(store)) is not None:
         write_last_refresh(store, last.model_copy(update={"message": deletion.redacted(last.message)}))
     # The budget goes on counting what was paid for the replies that are deleted with the caches.

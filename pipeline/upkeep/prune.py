@@ -12,6 +12,7 @@ from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
 from pipeline.records.cache import CACHES
 from pipeline.records.descriptions import open_descriptions
+from pipeline.records.feedback import remove_old_feedback
 from pipeline.records.lease import alone
 from pipeline.records.manifests import manifest_name
 from pipeline.records.retention import KINDS, needs_of, removable_versions, update_alias
@@ -79,7 +80,7 @@ def _prune(workspace: Workspace, *, dry_run: bool, report: Report, keep_paid: bo
 
 
 def sweep(workspace: Workspace, *, except_version: str | None = None, with_spare: bool = False) -> list[str]:
-    """Remove unfinished versions, and finished ones beyond the corpus's retention, under the lease; return them.
+    """Remove unfinished versions, and what is beyond the corpus's retention, under the lease; return the versions.
 
     Caches stay, and so does a version that the engine's alias names or whose server doesn't answer, until a later sweep,
     and the spare one unless ``with_spare``.
@@ -87,6 +88,7 @@ def sweep(workspace: Workspace, *, except_version: str | None = None, with_spare
     with contextlib.suppress(TransientError, ContractError):
         # A lost server must not block the version that replaces its contents.
         update_alias(workspace)
+    remove_old_feedback(workspace.store, workspace.corpus.operations.days_of_feedback)
     removed = removable_versions(workspace, except_version=except_version, with_spare=with_spare)
     remove_versions(workspace, removed)
     return removed

@@ -4,6 +4,7 @@ import FILTERS from "./filters.js"; // schemas.filters.inputs
 import { askWho, drawUser } from "./key.js";
 import * as service from "./service.js";
 import { markdown } from "./markdown.js";
+import { rating } from "./rating.js";
 import { begun, blocks, count, el, fileName, labelsOf, languageName, markedBlocks, markedWords, plainName, table, when } from "./text.js";
 import * as viewer from "./viewer.js";
 
@@ -588,7 +589,7 @@ const abstained = () => el("div", { class: "abstained" },
     : "The nearest passages are below; they may still help, or show how the documents word it."));
 
 function drawAnswer(found) {
-  $("provenance").replaceChildren(...colophon(found), provenance(found), taking(found));
+  $("provenance").replaceChildren(...[...colophon(found), provenance(found), taking(found), rating(found, { question: state.q, corpus: state.corpus }, say)].filter(Boolean));
   if (found.abstained || !found.parts.length) {
     say("Nothing in this version answers that.");
     return;

@@ -53,6 +53,8 @@ export const versions = (corpus) => call(at(corpus, "/versions"));
 export const answers = (corpus, version) => call(at(corpus, `/answers${version ? `?${new URLSearchParams({ version })}` : ""}`));
 export const search = (corpus, body, signal) => call(at(corpus, "/search"), posted(body, signal));
 
+export const feedback = (corpus, body) => call(at(corpus, "/feedback"), posted(body));
+
 // Yields the events of an answer; the last is the result.
 export async function* answer(corpus, body, signal) {
   const broken = "The connection broke before the answer was complete.";

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import Field, JsonValue, create_model, field_validator, model_validator
+from pydantic import Field, JsonValue, StringConstraints, create_model, field_validator, model_validator
 
 from schemas.base import Address, Money, Section, Text, Workers
 from schemas.gates import GATES, Gate, metric_gate
@@ -160,6 +160,10 @@ class OperationOptions(Section):
         description="Give the corpus operators' DAGs of its own, inset_publish_NAME and so on, in place of those of all corpora, "
         "so that a role of Airflow may publish, roll back, plan, prune, replay and free this corpus alone.",
     )
+    keep_feedback: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4} days?$")] = Field(
+        "180 days", description="How long what readers said of answers is kept."
+    )
+    feedback_names: bool = Field(False, description="Keep the name of the caller with what a reader says of an answer.")
     owner: Text = Field("inset", min_length=1, description="Owner of the refresh's tasks in Airflow.")
     tags: list[Text] = Field(
         [], max_length=20, description="Further tags of the refresh's DAG, which has the tags refresh and inset."
@@ -180,3 +184,8 @@ class OperationOptions(Section):
         description="Notifiers called with the release note when a version goes live, such as "
         "plugins.notify.Webhook: {url: https://search.example.org/hook}.",
     )
+
+    @property
+    def days_of_feedback(self) -> int:
+        """``keep_feedback`` as a number."""
+        return int(self.keep_feedback.partition(" ")[0])

@@ -30,12 +30,16 @@ TAGGED_FIGURE = pa.schema(
 
 @dataclass(frozen=True)
 class VersionFacts:
-    """The compared facts of a version; ``sources`` by name, ``found``: whether each golden question's page was found."""
+    """The compared facts of a version; ``sources`` by name, ``found``: whether each golden question's page was found.
+
+    ``complaints``: how many golden questions made of feedback are answered, and of how many; None for none.
+    """
 
     manifest: Manifest
     sources: Iterable[SourceFate]
     metrics: Mapping[str, float | None]
     found: Mapping[str, bool]
+    complaints: tuple[int, int] | None = None
 
 
 def diff(base: VersionFacts | None, current: VersionFacts, figures: Iterable[tuple[pa.Table, pa.Table]]) -> VersionDiff:
@@ -63,6 +67,7 @@ def diff(base: VersionFacts | None, current: VersionFacts, figures: Iterable[tup
             won=[name for name in common if current.found[name] and not old_found[name]],
             lost=[name for name in common if old_found[name] and not current.found[name]],
         ),
+        complaints=current.complaints,
         metrics=_changes(base.metrics if base else {}, current.metrics),
         counts=_changes(_counts(base), _counts(current)),
         work=_changes(_work(base), _work(current)),
@@ -161,6 +166,9 @@ def _note(version_diff: VersionDiff) -> Iterator[str]:
     yield f"# {version_diff.corpus}: {version_diff.version}"
     yield ""
     yield f"Compared with {version_diff.base}." if version_diff.base else "The first version."
+    if version_diff.complaints:
+        yield ""
+        yield "{} of {} complaints answered.".format(*version_diff.complaints)
     yield from _name_list("Documents added", version_diff.documents.added)
     yield from _name_list("Documents changed", version_diff.documents.changed)
     yield from _name_list("Documents removed", version_diff.documents.removed)

@@ -109,6 +109,11 @@ def test_a_round_trip(inset: Client, corpus: FakeCorpus) -> None:
     assert inset.document_info("pumps", DOC_ID)["pages"] == 4
 
 
+def test_feedback_is_sent(inset: Client, corpus: FakeCorpus) -> None:
+    assert inset.feedback("pumps", question="valve?", helpful=True, comment="thanks") == {"id": "1a2b3c4d"}
+    assert corpus.feedback[-1]["comment"] == "thanks"
+
+
 def test_a_round_trip_without_waiting(url: str) -> None:
     async def ask() -> tuple[str, Sequence[str], bytes]:
         async with AsyncClient(url) as inset:

@@ -79,8 +79,12 @@ def _value(content: ContentBlock) -> Any:
 def test_every_tool_answers_over_http(address: str, corpus: FakeCorpus, mode: Literal["auto", "legacy"]) -> None:
     async def work(client: Client) -> None:
         tools = (await client.list_tools()).tools
-        assert {tool.name for tool in tools} == {"list_corpora", "search", "answer", "open_page", "open_figure"}
-        assert all(tool.description and tool.annotations and tool.annotations.read_only_hint for tool in tools)
+        reading = {"list_corpora", "search", "answer", "open_page", "open_figure"}
+        assert {tool.name for tool in tools if tool.annotations and tool.annotations.read_only_hint} == reading
+        assert all(tool.description for tool in tools)
+        said = {"question": "valve?", "helpful": False, "reason": "wrong_figure", "figure_ids": [FIGURE_ID]}
+        assert await call(client, "feedback", corpus="pumps", **said) == {"id": "1a2b3c4d"}
+        assert corpus.feedback[-1].items() >= said.items()
         for tool in tools:
             if tool.name in ("search", "answer"):
                 described = {name: schema.get("description") for name, schema in tool.input_schema["properties"].items()}

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -252,6 +253,7 @@ class FakeCorpus(PublishedCorpus):
         self.lacking: list[str] = []
         self.older: list[str] = []
         self.documents = 1
+        self.feedback: list[dict[str, Any]] = []
 
     @property
     def name(self) -> str:
@@ -265,6 +267,12 @@ class FakeCorpus(PublishedCorpus):
     def opened(self, wanted: str | Pointer | None = None) -> Iterator[OpenVersion]:
         assert not isinstance(wanted, Pointer)
         yield FakeVersion(self, wanted)
+
+    def add_feedback(
+        self, version: str | None, evidence_ids: Sequence[str], figure_ids: Sequence[str], *, by: str | None, **said: Any
+    ) -> str | None:
+        self.feedback.append({"version": version, "figure_ids": [*figure_ids], "by": by, **said})
+        return "1a2b3c4d"
 
     def versions(self) -> VersionList:
         row = VersionRow(

@@ -191,6 +191,15 @@ class Asker:
             "trace": self._random.random() < 0.3,
         }
 
+    def _feedback(self) -> dict[str, Any]:
+        content = self._content()
+        return {
+            "question": self._word(),
+            "helpful": False,
+            "evidence_ids": self._random.choice([[], [*content.rows][:3], [ABSENT_ROW]]),
+            "figure_ids": self._random.choice([[], [self._figure()]]),
+        }
+
     def requests(self) -> Iterator[Sent]:
         """Yield requests without end: of every route, page and tool in turn, with random parameters."""
         while True:
@@ -226,7 +235,7 @@ class Asker:
         params = tuple((name, str(chosen[name])) for name in query if chosen.get(name) is not None)
         body = None
         if method == "POST":
-            bodies = {"search": self._search, "answer": self._answer}
+            bodies = {"search": self._search, "answer": self._answer, "feedback": self._feedback}
             kind = path.rpartition("/")[2]
             body = bodies[kind]() if kind in bodies else {"searches": [self._search() for _ in range(2)]}
             if "{corpus}" not in path:

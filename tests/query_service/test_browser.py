@@ -105,6 +105,15 @@ def test_code_of_signs_alone_is_whole(browser: Browser) -> None:
     assert "<code>+ &lt;= ;\n- ^ |</code></pre>" in hit_html
 
 
+def test_two_clicks_say_that_a_figure_is_wrong(browser: Browser) -> None:
+    corpus = FakeCorpus("pumps")
+    page = page_after(browser, corpus, [".rating .taking button:last-child", ".rating .why button:nth-child(3)"])
+    assert "Thank you." in page
+    (sent,) = corpus.feedback
+    assert (sent["question"], sent["helpful"], sent["reason"]) == ("valve", False, "wrong_figure")
+    assert (sent["version"], sent["figure_ids"], len(str(sent["answer"]))) == (LIVE, [FIGURE_ID], 64)
+
+
 def test_words_of_a_document_never_become_markup(browser: Browser) -> None:
     html = page_after(browser, FakeCorpus("pumps"))
     assert "&lt;b&gt;Turn&lt;/b&gt; the valve." in html

@@ -55,6 +55,10 @@ History = Annotated[
     ),
 ]
 Corpora = Annotated[str, Field(description="A corpus; several, separated by commas; or * for all.")]
+FeedbackReason = Annotated[
+    str | None,
+    Field(description="What is wrong: wrong, incomplete, wrong_figure, wrong_place, out_of_date or nothing_found."),
+]
 _HIT = (
     *("corpus", "version", "evidence_id", "doc_id", "source", "title", "page", "section_path", "modality", "tagged_text"),
     *("figures", "date", "doc_type"),
@@ -73,6 +77,7 @@ _CITATION = (
     "page_link",
 )
 _PLACED = ("caption", "doc_id", "source", "page")
+_WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
 
@@ -159,6 +164,24 @@ class _Tools:
         answer_fields = _select(("version", "corpora", "abstained", "unsure", "model", "follow_up", "parts"), reply)
         return {**answer_fields, "citations": [_select(_CITATION, citation) for citation in reply["citations"]]}
 
+    async def feedback(
+        self,
+        ctx: Context,
+        corpus: str,
+        question: str,
+        helpful: bool,
+        reason: FeedbackReason = None,
+        comment: str = "",
+        version: Version = None,
+        evidence_ids: Sequence[str] = (),
+        figure_ids: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """Tell those who look after a corpus whether an answer helped its reader, by ids of what it cited and showed."""
+        async with self._asking(ctx) as inset:
+            said = {"reason": reason, "comment": comment, "evidence_ids": [*evidence_ids], "figure_ids": [*figure_ids]}
+            request = {"question": question, "helpful": helpful, "version": version, **said}
+            return {**await inset.feedback(corpus, **cast("models.FeedbackRequest", request))}
+
     async def open_page(
         self, ctx: Context, corpus: str, doc_id: str, page: int, dpi: int = 80, version: str | None = None
     ) -> Image:
@@ -237,6 +260,7 @@ def server_of(connect: Connect) -> MCPServer:
     with_filters = (_takes_filters(tools.search), _takes_filters(tools.answer))
     for tool in (tools.list_corpora, *with_filters, tools.open_page, tools.open_figure):
         server.tool(annotations=_READS, structured_output=False)(tool)
+    server.tool(annotations=_WRITES, structured_output=False)(tools.feedback)
     address = "inset://{corpus}/documents/{doc_id}"
     server.resource(address, mime_type="application/json")(tools.document)
     server.resource(f"{address}/original.pdf", mime_type="application/pdf")(tools.original)

@@ -107,6 +107,10 @@ class AsyncClient:
         """Return one answer from several ``corpora``; without them from all."""
         return await self._post("answer", body={**request, "stream": False})
 
+    async def feedback(self, corpus: str, **request: Unpack[models.FeedbackRequest]) -> models.FeedbackReceived:
+        """Say whether an answer helped, and what is wrong with it."""
+        return await self._post("corpora/{}/feedback", corpus, body=request)
+
     async def answer_events(
         self, corpus: str, **request: Unpack[models.AnswerRequest]
     ) -> AsyncGenerator[AnswerEvent, None]:

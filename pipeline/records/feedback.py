@@ -1,0 +1,113 @@
+"""What readers said of answers, an object each below ``feedback/<version>/``, and ``DECISIONS.json``: what became of it."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from backends.stores.objects import read_model, reading, unless_damaged
+from evaluation.questions import Question, load_questions
+from pipeline.corpus.workspace import Workspace
+from schemas.errors import UserError
+from schemas.feedback import Decision, Decisions, Feedback
+from schemas.ports import ObjectStore
+
+FOLDER = "feedback"
+DECISIONS = "DECISIONS.json"
+
+COMPLAINT = "feedback-"
+"""Begins the ids of golden questions that are made of feedback."""
+
+MOST_A_VERSION = 10_000
+"""Entries of a version, some 1 KB each: more are a flood that nobody reads."""
+
+_TIME = "%Y%m%dT%H%M%S.%fZ"
+
+
+def add_feedback(store: ObjectStore, feedback: Feedback) -> str | None:
+    """Store what a reader said, and return its id; None where the version has ``MOST_A_VERSION`` entries already."""
+    folder = f"{FOLDER}/{feedback.version}"
+    if len(store.names(folder)) >= MOST_A_VERSION:
+        return None
+    store.put(f"{folder}/{feedback.at:{_TIME}}-{feedback.id}.json", feedback.model_dump_json().encode())
+    return feedback.id
+
+
+def read_feedback(store: ObjectStore) -> list[Feedback]:
+    """Return what readers said of all versions, newest first, without damaged entries."""
+    names = sorted(store.names(FOLDER), key=_moment, reverse=True)
+    entries = (unless_damaged(partial(read_model, store, name, Feedback)) for name in names)
+    return [entry for entry in entries if entry is not None]
+
+
+def remove_old_feedback(store: ObjectStore, keep_days: int) -> None:
+    """Remove entries that are older than some days."""
+    oldest = f"{datetime.now(UTC) - timedelta(days=keep_days):{_TIME}}"
+    for name in store.names(FOLDER):
+        if _moment(name) < oldest:
+            store.delete(name)
+
+
+def remove_feedback(store: ObjectStore, names_any: Callable[[str], bool]) -> None:
+    """Remove entries and decisions of which ``names_any`` returns true for the stored text, and damaged entries."""
+    for name in store.names(FOLDER):
+        data = unless_damaged(partial(store.get, name))
+        if data is None or names_any(data.decode("utf-8", "replace")):
+            store.delete(name)
+    if store.exists(DECISIONS):
+        change_decisions(store, lambda made: [one for one in made if not names_any(one.model_dump_json())])
+
+
+def read_decisions(store: ObjectStore) -> list[Decision]:
+    """Return all decisions, those that are undone too, oldest first."""
+    return _stored_decisions(store)[0]
+
+
+def change_decisions(store: ObjectStore, change: Callable[[list[Decision]], list[Decision]]) -> None:
+    """Replace the decisions by what ``change`` makes of them; it is asked again where another process came first."""
+    while True:
+        made, etag = _stored_decisions(store)
+        if store.swap(DECISIONS, Decisions(made=change(made)).model_dump_json(indent=1).encode(), etag):
+            return
+
+
+def _stored_decisions(store: ObjectStore) -> tuple[list[Decision], str | None]:
+    stored = store.read_mutable(DECISIONS)
+    if stored is None:
+        return [], None
+    with reading(store, DECISIONS):
+        return Decisions.model_validate_json(stored[0]).made, stored[1]
+
+
+def decided(store: ObjectStore) -> Mapping[str, Decision]:
+    """Return the decision that holds on each entry that has one, by the entry's id."""
+    return {made.entry: made for made in read_decisions(store) if not made.undone}
+
+
+def entry_of(store: ObjectStore, entry_id: str) -> Feedback:
+    """Return an entry by its id, or raise ``UserError``."""
+    entry = next((entry for entry in read_feedback(store) if entry.id == entry_id), None)
+    if entry is None:
+        raise UserError(f"there is no feedback {entry_id!r}; to see what there is: inset feedback CORPUS")
+    return entry
+
+
+def golden_questions(workspace: Workspace) -> list[Question]:
+    """Return the golden questions of the corpus's file and those that operators made of feedback; [] for none.
+
+    Raises:
+        UserError: The file can't be read, or a line of it is invalid.
+    """
+    file = workspace.corpus.questions
+    questions = load_questions(file) if file is not None else []
+    for entry_id, made in decided(workspace.store).items():
+        if made.place is None:
+            continue
+        place = {"page": made.place.page, "doc": made.place.source.rpartition("/")[2]}
+        figures = [{**place, "bbox": made.place.bbox}] if made.place.figure_id else []
+        fields = {"id": f"{COMPLAINT}{entry_id}", "question": made.question, "pages": [place], "figures": figures}
+        questions.append(Question.model_validate({**fields, "documents": [place["doc"]]}))
+    return questions
+
+
+def _moment(name: str) -> str:
+    return name.rpartition("/")[2]

@@ -74,7 +74,7 @@ def test_who_may_not_see_a_document_says_and_sees_nothing_of_it(client: TestClie
         ({"figure_ids": [min(hidden.figures)]}, {"figure_ids": [ABSENT_DIGEST]}),
         ({"evidence_ids": [hidden.rows[0]]}, {"evidence_ids": [ABSENT_ROW]}),
     ):
-        refused, unknown = send(client, library, **ids), send(client, library, **absent)
+        refused, unknown = send(client, library, "guest", **ids), send(client, library, "guest", **absent)
         hidden_id, absent_id = (names[0] for named in (ids, absent) for names in named.values())
         assert refused.status_code == unknown.status_code == 404
         assert refused.text.replace(hidden_id, absent_id) == unknown.text

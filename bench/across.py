@@ -17,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import yaml
+
 from bench.retrieval import Question, read_questions
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import open_workspace
@@ -43,13 +45,13 @@ def main() -> None:
     with TemporaryDirectory(prefix="inset-") as folder:
         files = [_part(Path(folder), arguments.corpus, number, arguments.parts) for number in range(arguments.parts)]
         whole = PublishedCorpus(open_workspace(arguments.corpus))
-        parts = {f"part-{number}": PublishedCorpus(open_workspace(str(file))) for number, file in enumerate(files)}
+        parts = {f"part_{number}": PublishedCorpus(open_workspace(str(file))) for number, file in enumerate(files)}
         show(f"{len(questions)} questions to {arguments.parts} corpora at once", _rows(questions, whole, parts))
 
 
 def _rows(questions: Sequence[Question], whole: PublishedCorpus, parts: Mapping[str, PublishedCorpus]) -> list[Row]:
     answered_by_one, answered_by_all = 0, 0
-    extra_times = []
+    all_ms, slowest_ms = [], []
     with ThreadPoolExecutor(len(parts)) as threads:
         for question in questions:
             query = Query(question.words, k=FIRST)
@@ -66,7 +68,8 @@ def _rows(questions: Sequence[Question], whole: PublishedCorpus, parts: Mapping[
             start = time.perf_counter()
             results = dict(zip(parts, threads.map(search, parts.values()), strict=True))
             hits = merged(results, {}, 0, FIRST)
-            extra_times.append(1000 * (time.perf_counter() - start - max(alone)))
+            all_ms.append(1000 * (time.perf_counter() - start))
+            slowest_ms.append(1000 * max(alone))
             answered_by_all += _is_answered(question, hits)
     recall_of_all, recall_of_one = answered_by_all / len(questions), answered_by_one / len(questions)
     return [
@@ -78,7 +81,14 @@ def _rows(questions: Sequence[Question], whole: PublishedCorpus, parts: Mapping[
             "one corpus of all",
             "at most 0.02 lower",
         ),
-        Row("all at once, over the slowest", "ms", statistics.median(extra_times), goal="at most 20"),
+        Row(
+            "all at once",
+            "ms",
+            statistics.median(all_ms),
+            statistics.median(slowest_ms),
+            "the slowest alone",
+            "at most 20 more",
+        ),
     ]
 
 
@@ -90,7 +100,7 @@ def _is_answered(question: Question, result: SearchResult) -> bool:
 def _part(folder: Path, corpus: str, number: int, parts: int) -> Path:
     """Publish every ``parts``-th document as a corpus of its own, and return its corpus file."""
     workspace = open_workspace(corpus)
-    name = f"part-{number}"
+    name = f"part_{number}"
     source, store = folder / name / "pdfs", folder / name / "store"
     source.mkdir(parents=True)
     pdfs = sorted(Path(workspace.corpus.source_address).glob("*.pdf"))
@@ -99,11 +109,16 @@ def _part(folder: Path, corpus: str, number: int, parts: int) -> Path:
     shutil.copytree(
         workspace.store.root.removeprefix("file://"),
         store / name,
-        ignore=shutil.ignore_patterns("LIVE", "versions", "index"),
+        ignore=shutil.ignore_patterns("LIVE", "LEASE*", "audit", "index", "versions", "*.json"),
     )
+    settings = yaml.safe_load(workspace.file.read_text(encoding="utf-8"))
     file = folder / f"{name}.yaml"
-    file.write_text(f"name: {name}\nsource: {source}\nstore: {store}\ngates: {{max_quarantined: 0.5}}\n")
-    subprocess.run([sys.executable, "-m", "cli.main", "refresh", str(file)], check=True, capture_output=True)
+    file.write_text(yaml.safe_dump(settings | {"name": name, "source": str(source), "store": str(store)}))
+    refreshed = subprocess.run(
+        [sys.executable, "-m", "cli.main", "refresh", str(file)], capture_output=True, text=True, check=False
+    )
+    if refreshed.returncode:
+        raise SystemExit(f"{file}: {refreshed.stderr}")
     return file
 
 

@@ -60,6 +60,7 @@ class FailureCode(StrEnum):
     NOT_CONVERTED = "not_converted"
     NEEDS_LIBREOFFICE = "needs_libreoffice"
     NEEDS_PANGO = "needs_pango"
+    HAS_ATTACHMENTS = "has_attachments"
 
 
 OF_THE_SOURCE = frozenset({FailureCode.SOURCE_CHANGED, FailureCode.SOURCE_UNREADABLE})

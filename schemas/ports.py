@@ -198,6 +198,9 @@ class PdfDocument(Protocol):
     def page_labels(self) -> list[str]:
         """Return the label of each page, such as iv, "" for none; [] if there are no labels, or they are broken."""
 
+    def attachments(self) -> list[str]:
+        """Return the names of the files inside it; [] if they are broken."""
+
     def read_page(self, number: int) -> PdfPage:
         """Read one page, counted from 1."""
 

@@ -133,6 +133,14 @@ class MuPdfDocument:
         except BadInputError:
             return []
 
+    def attachments(self) -> list[str]:
+        """Return the names of the files inside it; see the port."""
+        try:
+            with rejecting("the attachments can't be read", FailureCode.DAMAGED):
+                return [str(self._pdf.embfile_info(name)["filename"] or name) for name in self._pdf.embfile_names()]
+        except BadInputError:
+            return []
+
     def read_page(self, number: int) -> MuPdfPage:
         """Read one page; see the port."""
         return read_page(self._pdf, number)

@@ -68,6 +68,9 @@ def open_pdf(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
         if document.needs_pass and not any(document.authenticate(password) for password in passwords):
             raise BadInputError("the file needs a password; none of those given opens it", FailureCode.NEEDS_PASSWORD)
         pages = document.page_count
+        if _is_xfa(document):
+            message = "the file is an XFA form, which only Adobe's viewers show: print it there as a PDF"
+            raise BadInputError(message, FailureCode.NOT_CONVERTED)
     if pages == 0:
         damaged = document.is_repaired or any(map(means_lost_content, new_warnings()))
         code, why = (
@@ -75,6 +78,16 @@ def open_pdf(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
         )
         raise BadInputError(f"the file can't be read: {why}", code)
     return document
+
+
+def _is_xfa(document: "pymupdf.Document") -> bool:
+    """Return whether the pages of a PDF only ask for another viewer (ISO 32000-1, 12.7.8)."""
+    from pymupdf import mupdf
+
+    pdf = mupdf.pdf_specifics(document.this)
+    return (
+        bool(pdf.m_internal) and mupdf.pdf_to_bool(mupdf.pdf_dict_getp(mupdf.pdf_trailer(pdf), "Root/NeedsRendering")) == 1
+    )
 
 
 def rejecting(message: str, code: FailureCode, page: int | None = None) -> AbstractContextManager[None]:

@@ -176,7 +176,7 @@ def _fonts_of_one_width(spans: Iterable[dict[str, Any]]) -> frozenset[str]:
 def _span_texts(row: dict[str, Any], texts: list[str]) -> list[str]:
     """Return the texts of a line's spans, raised digits as superscripts: of the same length."""
     spans = row["spans"]
-    texts = [_with_symbols(text, span["font"]) for text, span in zip(texts, spans, strict=True)]
+    texts = [_with_symbols(text, span) for text, span in zip(texts, spans, strict=True)]
     # Raised digits are told by their height above the baseline, which is one number in level lines only.
     if len(spans) < 2 or row["dir"][0] != 1 or not any(map(may_be_raised, texts)):
         return texts
@@ -207,11 +207,14 @@ def _is_typed(span: dict[str, Any], typed: Collection[str]) -> bool:
     return span["font"] in typed or _is_mono_font(span["font"], span["flags"])
 
 
-def _with_symbols(text: str, font: str) -> str:
+def _with_symbols(text: str, span: dict[str, Any]) -> str:
     """Return a text in a font of symbols with what it shows; of the same length."""
-    name = font.lower().replace(" ", "").replace("-", "")
+    name = span["font"].lower().replace(" ", "").replace("-", "")
     if "dingbats" in name:
-        return "".join([_dingbats().get(ord(letter), letter) for letter in text]).translate(_BOXES)
+        x0, _, x1, _ = span["bbox"]
+        readings = [[table.get(ord(letter), (letter, 0.0)) for letter in text] for table in _dingbats()]
+        nearest = min(readings, key=lambda signs: abs(sum(width for _, width in signs) * span["size"] - (x1 - x0)))
+        return "".join([sign for sign, _ in nearest]).translate(_BOXES)
     table = next(symbols for part, symbols in _SYMBOLS.items() if part in name)
     if "dings" in name:
         # Without a map to Unicode, the letters are the codes.
@@ -220,14 +223,24 @@ def _with_symbols(text: str, font: str) -> str:
 
 
 @cache
-def _dingbats() -> dict[int, str]:
-    """Return what Zapf Dingbats shows by the number in a glyph's name, "a73", which MuPDF takes for its code."""
+def _dingbats() -> tuple[dict[int, tuple[str, float]], dict[int, tuple[str, float]]]:
+    """Return the signs of Zapf Dingbats and their widths in ems: by the number in a glyph's name, "a73", and by code.
+
+    MuPDF takes the number for the code, unless the font has an encoding. The widths of both signs differ.
+    """
     import pymupdf
     from pymupdf import mupdf
 
     font = pymupdf.Font("zadb")
-    names = ((mupdf.fz_get_glyph_name2(font.this, font.has_glyph(code)), chr(code)) for code in font.valid_codepoints())
-    return {int(name[1:]): letter for name, letter in names if name[:1] == "a" and name[1:].isdecimal()}
+    by_number: dict[int, tuple[str, float]] = {}
+    by_code: dict[int, tuple[str, float]] = {}
+    for letter in font.valid_codepoints():
+        glyph = font.has_glyph(letter)
+        sign = chr(letter), mupdf.fz_advance_glyph(font.this, glyph, 0)
+        by_code[ord(" ") + glyph - 1] = sign  # the font has its glyphs in the order of their codes
+        if (name := mupdf.fz_get_glyph_name2(font.this, glyph))[1:].isdecimal():
+            by_number[int(name[1:])] = sign
+    return by_number, by_code
 
 
 @lru_cache(maxsize=1024)

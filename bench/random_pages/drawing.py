@@ -268,11 +268,11 @@ class Drawing:
         self.flow(text, hang=12 + 1.5 * self.size)
         self.y += 3
 
-    def picture(self, width: float, height: float, x: float | None = None) -> None:
-        """Draw a picture of boxes."""
+    def picture(self, width: float, height: float, x: float | None = None, named: str = "") -> None:
+        """Draw a picture of boxes, the same for the same name."""
         self.room(height + 40)
         x = (self.x0 + self.x1 - width) / 2 if x is None else x
-        self.shape("image", x, self.y, x + width, self.y + height, text=str(self.pick.randrange(10**6)))
+        self.shape("image", x, self.y, x + width, self.y + height, text=named or str(self.pick.randrange(10**6)))
         self.y += height + 4
 
     def rows(

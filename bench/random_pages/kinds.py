@@ -109,6 +109,21 @@ def unnumbered_caption(drawing: Drawing) -> None:
 
 
 @_in(KINDS)
+def several_languages(drawing: Drawing) -> None:
+    """Draw the same picture at the same place of five pages, each time with another caption."""
+    pictured = str(drawing.pick.randrange(10**6))
+    for number in range(1, 6):
+        drawing.new_page()
+        drawing.heading()
+        drawing.picture(220, 130, named=pictured)
+        caption = f"Figure {number}. {drawing.name()}"
+        drawing.flow(caption, drawing.italic, 0.9 * drawing.size)
+        drawing.y += drawing.size
+        drawing.ask("caption", caption)
+        drawing.paragraph()
+
+
+@_in(KINDS)
 def listing(drawing: Drawing) -> None:
     """Draw code with line numbers and an empty line."""
     words = [drawing.thing().split()[1] for _ in range(8)]
@@ -161,8 +176,8 @@ def struck_out(drawing: Drawing) -> None:
     """Draw a value crossed out by a rule or an annotation, and the new one."""
     for by_rule in (True, False):
         old, new, thing = (
-            f"{drawing.pick.randint(100, 499)} bar",
-            f"{drawing.pick.randint(500, 999)} bar",
+            f"{drawing.pick.randint(100, 499)} psi",
+            f"{drawing.pick.randint(500, 999)} psi",
             drawing.thing(),
         )
         drawing.room(40)

@@ -46,6 +46,7 @@ REMEDIES = {
     FailureCode.NOT_CONVERTED: f"Open the file in its program and save it again, or as a PDF ({_BY_ITSELF}).",
     FailureCode.NEEDS_LIBREOFFICE: f"Install LibreOffice on the machines of refreshes (see inset doctor); {_BY_ITSELF}.",
     FailureCode.NEEDS_PANGO: f"Install Pango on the machines of refreshes (see inset doctor); {_BY_ITSELF}.",
+    FailureCode.HAS_ATTACHMENTS: "The pages are indexed. Save the attachments into the source if their content matters.",
     FailureCode.LAW_BROKEN: "A fault of Inset: report the document with the message. Replay after an upgrade.",
 }
 """What an operator can do about each code."""

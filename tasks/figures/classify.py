@@ -104,9 +104,9 @@ _LOGO_SHARE = 0.03
 def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> list[Placement]:
     """Return placements with their final role: those on many pages are logos, bands, page furniture or ornaments.
 
-    A picture at the same position isn't content; nor is one at the edge of a rotated page, or one of another size. The band
-    above or below the text may have another chapter's name on each page. A small picture of one size without a caption is an
-    icon wherever it is: a quotation mark, a warning symbol.
+    A picture at the same position isn't content unless it has a caption; nor is one at the edge of a rotated page, or one of
+    another size. The band above or below the text may have another chapter's name on each page. A small picture of one size
+    without a caption is an icon wherever it is: a quotation mark, a warning symbol.
     """
     by_number = {page.page: page for page in pages}
     most_pages = max(_REPEATED_PAGES, _REPEATED_SHARE * len(pages))
@@ -126,6 +126,8 @@ def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> l
 
     def final(placement: Placement) -> Placement:
         page, name, box = by_number[placement.page], placement.figure_id, placement.bbox
+        if placement.reason == CAPTIONED:  # a figure of a manual in several languages
+            return placement
         if (count := len(at_position[name, *_position(box)])) > most_pages:
             reason = f"at the same place of {count} pages"
             if placement.kind is Kind.SCAN:  # a template, which has no figure

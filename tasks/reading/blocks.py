@@ -99,21 +99,46 @@ def regroup_lines(lines: Sequence[PageLine], regions: Sequence[PageRegion], rota
     blocks.sort(key=itemgetter(0))
     return [
         PageLine(line._replace(block=number, label=label), is_visible)
-        for number, (_, label, block) in enumerate(_by_number(blocks))
+        for number, (_, label, block) in enumerate(_joined_to_drop_caps(_by_number(blocks)))
         for line, is_visible in _with_drop_cap(block)
     ]
 
 
-def _with_drop_cap(block: list[PageLine]) -> list[PageLine]:
-    """Return the lines of a block, a large first letter joined with the rest of its word."""
+def _joined_to_drop_caps(blocks: Iterator[_Block]) -> list[_Block]:
+    """Return blocks, a drop cap with the block beside it and those below that go on with its sentence."""
+    joined: list[_Block] = []
+    for position, label, block in blocks:
+        if _is_beside_cap(block[1::-1]):  # the cap's row is lower than that of the line beside it
+            block[:2] = block[1::-1]
+        before = joined[-1][2] if joined else []
+        if before:
+            cap, above, line = before[0].line, before[-1].line, block[0].line
+            is_near = _is_beside_cap([*before, *block][:2]) and line.bbox.gap_x(cap.bbox) < line.size
+            goes_on = line.bbox.y0 - above.bbox.y1 < line.size and not ENDS_SENTENCE.search(above.text)
+            if is_near and (len(before) == 1 or goes_on):
+                joined[-1] = joined[-1][0], label, [*before, *block]
+                continue
+        joined.append((position, label, block))
+    return joined
+
+
+def _is_beside_cap(block: Sequence[PageLine]) -> bool:
+    """Return whether the second line of a block stands beside a large first letter."""
     if len(block) < 2:
-        return block
-    (cap, is_visible), (line, _), *following = block
+        return False
+    cap, line = block[0].line, block[1].line
     letter = cap.text.strip()
     is_cap = len(letter) <= DROP_CAP_LETTERS and letter.isalpha() and cap.size > DROP_CAP_SIZE * line.size
-    if not is_cap or cap.bbox.gap_y(line.bbox) >= 0 or line.text[:1].isspace():
+    stands_beside = cap.bbox.gap_y(line.bbox) < 0 and cap.bbox.x0 < line.bbox.x0
+    return is_cap and stands_beside and not line.text[:1].isspace()
+
+
+def _with_drop_cap(block: list[PageLine]) -> list[PageLine]:
+    """Return the lines of a block, a large first letter joined with the rest of its word."""
+    if not _is_beside_cap(block):
         return block
-    return [PageLine(line._replace(text=letter + line.text, bbox=cap.bbox | line.bbox), is_visible), *following]
+    (cap, is_visible), (line, _), *following = block
+    return [PageLine(line._replace(text=cap.text.strip() + line.text, bbox=cap.bbox | line.bbox), is_visible), *following]
 
 
 def _by_number(blocks: Sequence[_Block]) -> Iterator[_Block]:

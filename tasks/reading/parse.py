@@ -3,7 +3,7 @@
 import datetime
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from schemas.corpus import Layout, ParseOptions
@@ -21,6 +21,7 @@ from schemas.documents import (
 )
 from schemas.drawings import MAX_SIDE_PT, Image, Ruling
 from schemas.errors import BadInputError, FailureCode, rejecting
+from schemas.formats import FORMATS, ending
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape
 from tasks.figures.classify import CAPTIONED, is_gradient, role_of, role_of_gradient, without_logos, without_repeats
@@ -56,7 +57,7 @@ _WRITTEN = re.compile(r"(?:D:)?(\d{4})(\d{2})?(\d{2})?")
 FIRST_YEAR = 1993
 """Year of the first PDF: an earlier date is an unset clock (1970, 1904, 1601)."""
 
-PARSE_VERSION = "35"
+PARSE_VERSION = "36"
 
 _FREE_MEMORY_EVERY = 16
 """Pages after which the PDF library's cache is emptied."""
@@ -141,11 +142,18 @@ def parse(
         placements=tuple(placements),
         tables=tuple(with_placeholders(page, grid, placements) for page, grid in reading.grids),
         outline=tuple(read_outline(document, reading.pages)),
-        failures=tuple(reading.failures),
+        failures=(*reading.failures, *_of_attachments(document.attachments())),
         date=date_of(*document.dates),
         labels=_labels(document),
         doubts=document.doubts(),
     )
+
+
+def _of_attachments(names: Sequence[str]) -> Iterator[PageFailure]:
+    """Yield the failure of a PDF with documents inside; other attachments, such as data of an invoice, are no documents."""
+    if documents := sorted(name for name in names if ending(name) in FORMATS):
+        message = f"the attachments inside the PDF aren't read: {', '.join(documents)}"
+        yield PageFailure(None, FailureCode.HAS_ATTACHMENTS, escape(message[:_MOST_CHARACTERS]))
 
 
 def _labels(document: PdfDocument) -> tuple[str, ...]:

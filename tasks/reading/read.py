@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import compress, pairwise
 from statistics import median
 
@@ -49,6 +50,8 @@ BELOW_EM = 0.2
 """Maximum distance of an underline below the box of its line, in ems."""
 BESIDE_EM = 0.5
 """Maximum distance of the ends of an underline from those of its words, in ems."""
+STRUCK = (0.35, 0.75)
+"""How high a rule through letters is, from the top of their boxes: underlines are lower than 0.78 of them."""
 FEWEST = 2
 """Minimum bullets below each other."""
 
@@ -162,6 +165,39 @@ def without_underlines(marks: Sequence[Mark], lines: Sequence[PageLine]) -> list
     return [mark for mark in marks if not (_is_level_rule(mark) and any(_underlines(mark.bbox, line) for line in visible))]
 
 
+def with_strikes(lines: Sequence[PageLine], marks: Sequence[Mark], letters: LineLetters) -> Iterator[PageLine]:
+    """Yield lines, with ``~~`` around whole words that a rule goes through, of the page or of an annotation."""
+    rules = [mark.bbox for mark in marks if _is_level_rule(mark)]
+    for line, is_visible in lines:
+        through = [rule for rule in rules if _underlines(rule, line)]
+        yield PageLine(reduce(lambda struck, rule: _struck_out(struck, rule, letters), through, line), is_visible)
+
+
+def _struck_out(line: Line, rule: BBox, letters: LineLetters) -> Line:
+    text, boxes = letters(line)
+    highest, lowest = STRUCK
+    struck = [
+        at
+        for at, (x0, y0, x1, y1) in enumerate(boxes)
+        if rule.x0 <= (x0 + x1) / 2 <= rule.x1 and highest <= (rule.centre_y - y0) / (y1 - y0) <= lowest
+    ]
+    words = "".join([text[at] for at in struck]).strip()
+    start = text.find(words, *struck[:1])
+    before, after = text[:start], text[start + len(words) :]
+    if len(words) < 2 or re.search(r"\w$", before) or re.match(r"\w", after) or letters.direction(line) != (1, 0):
+        return line
+    marked = f"{before}~~{words}~~{after}"
+    first, last = (boxes[at] for at in (start, start + len(words) - 1))
+    # The signs have no width, so that nothing takes them for letters.
+    opening, closing = [(first[0], first[1], first[0], first[3])] * 2, [(last[2], last[1], last[2], last[3])] * 2
+    end = start + len(words)
+    struck_line = line._replace(text=escape(marked))
+    letters.keep(
+        struck_line, Letters(marked, [*boxes[:start], *opening, *boxes[start:end], *closing, *boxes[end:]], (1, 0))
+    )
+    return struck_line
+
+
 def _is_level_rule(mark: Mark) -> bool:
     return mark.is_rule and mark.bbox.width > mark.bbox.height
 
@@ -265,7 +301,7 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
     drawn = document.read_page(number)
     letters = LineLetters(drawn)
     with rejecting("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
-        lines = _lines(drawn, letters)
+        lines = list(with_strikes(_lines(drawn, letters), drawn.marks, letters))
         is_drawn = max(drawn.box.width, drawn.box.height) <= MAX_SIDE_PT
         asks_model = layout == "every_page" and is_drawn
         regions = drawn.regions() if asks_model else None

@@ -51,6 +51,21 @@ def test_without_the_right_password_the_document_is_refused(passwords: list[str]
     assert refusal.value.code is FailureCode.NEEDS_PASSWORD
 
 
+def test_a_form_that_only_asks_for_another_viewer_is_refused() -> None:
+    document = pymupdf.open(stream=_pdf(lambda page: page.insert_text((72, 100), "Please wait...")))
+    document.xref_set_key(document.pdf_catalog(), "NeedsRendering", "true")
+    with pytest.raises(BadInputError, match="XFA") as refusal:
+        open_document(document.tobytes())
+    assert refusal.value.code is FailureCode.NOT_CONVERTED
+
+
+def test_the_letters_of_a_font_of_symbols_are_read_by_what_they_show() -> None:
+    signs = _page(
+        lambda page: [page.insert_text((72, 100 + 20 * at), code, fontname="zadb") for at, code in enumerate("nlu4o8")]
+    )
+    assert [line.text for line, _ in signs.lines] == [*"■●◆✔☐✘"]
+
+
 def _truncated() -> bytes:
     """Return the first bytes of a document: one page object, no content, no cross-reference table."""
     return _pdf(lambda page: page.insert_text((72, 100), sentence(1)))[:60]

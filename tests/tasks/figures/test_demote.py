@@ -35,6 +35,11 @@ def test_a_picture_at_the_same_position_on_many_pages_is_decorative(pages: int, 
     assert _roles(without_repeats([*logos, *page_figures], _pages(pages))) == [role] * pages + [Role.CONTENT] * pages
 
 
+def test_the_figure_of_a_manual_in_several_languages_keeps_its_captions() -> None:
+    figures = [_placed(number, BOX, reason=CAPTIONED) for number in range(1, 7)]
+    assert _roles(without_repeats(figures, _pages(6))) == [Role.CONTENT] * 6
+
+
 def test_a_longer_document_may_repeat_a_picture_more_often() -> None:
     logos = [_placed(number, BOX) for number in range(1, 6)]
     assert _roles(without_repeats(logos, _pages(99))) == [Role.DECORATIVE] * 5

@@ -50,6 +50,24 @@ def test_an_indent_begins_a_paragraph_and_a_hanging_line_goes_on() -> None:
     assert [len(block) for block in _texts(hanging)] == [3]
 
 
+@pytest.mark.parametrize("labels", ["ABBC", "ABCC", "AAAA", "AAAC"])
+def test_a_drop_cap_is_the_first_letter_of_its_paragraph(labels: str) -> None:
+    rest = _lines(
+        (100, "he rotor of the lift turns, and"), (100, "so does the hub behind"), (72, "it until the brake is set.")
+    )
+    cap = PageLine(
+        Line(1, 0, rest[0].line.bbox._replace(x0=72.0, x1=96.0, y1=rest[1].line.bbox.y1), "T", 30.0, bold=True), True
+    )
+    lines = [cap, *rest]
+    regions = [
+        _region([line for line, label in zip(lines, labels, strict=True) if label == part], LayoutLabel.TEXT)
+        for part in sorted(set(labels))
+    ]
+    regrouped = regroup_lines(lines, regions, 0)
+    assert len({line.block for line, _ in regrouped}) == 1
+    assert regrouped[0].line.text.startswith("The rotor")
+
+
 def test_a_larger_gap_begins_a_paragraph_at_any_line_spacing() -> None:
     wide = _lines((72, FULL), (72, FULL), (72, FULL), pitch=24.0)
     assert [len(block) for block in _texts(wide)] == [3]

@@ -875,6 +875,33 @@ def test_a_document_of_too_many_pages_is_refused() -> None:
     assert len(_read(data, ParseOptions(max_pages=4))[0].pages) == 4
 
 
+def test_a_document_inside_a_pdf_is_told_and_data_of_an_invoice_is_not() -> None:
+    document = pymupdf.open()
+    document.new_page().insert_text((72, 100), sentence(1))
+    for name in ("invoice.xml", "plan.pdf"):
+        document.embfile_add(name, b"%PDF-1.4", filename=name)
+    failures = _read(document.tobytes())[0].failures
+    assert [(failure.page, failure.code) for failure in failures] == [(None, FailureCode.HAS_ATTACHMENTS)]
+    assert "plan.pdf" in failures[0].message
+    assert "invoice.xml" not in failures[0].message
+
+
+@pytest.mark.parametrize("by_annotation", [False, True])
+def test_words_that_are_struck_out_are_marked_and_underlined_ones_are_not(by_annotation: bool) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 100), "The valve opens at 140 bar 165 bar.")
+    page.insert_text((72, 140), "Never open the lid.")
+    struck, lid = page.search_for("140 bar")[0], page.search_for("the lid")[0]
+    if by_annotation:
+        page.add_strikeout_annot(struck)
+    else:
+        page.draw_line((struck.x0, 96.5), (struck.x1, 96.5), width=0.6)
+    page.draw_line((lid.x0, 141.5), (lid.x1, 141.5), width=0.6)
+    lines = [line.text for line in _read(document.tobytes())[0].lines]
+    assert lines == ["The valve opens at ~~140 bar~~ 165 bar.", "Never open the lid."]
+
+
 def test_an_empty_page_is_read_and_is_empty() -> None:
     parsed, _ = _read(_document(lambda page: None))
     assert (len(parsed.pages), parsed.lines, parsed.placements, parsed.failures) == (1, (), (), ())

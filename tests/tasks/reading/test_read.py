@@ -84,6 +84,9 @@ class _Document:
     def page_labels(self) -> list[str]:
         return []
 
+    def attachments(self) -> list[str]:
+        return []
+
     def read_page(self, number: int) -> PdfPage:
         return self.pages[number]
 

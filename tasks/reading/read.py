@@ -50,8 +50,6 @@ BELOW_EM = 0.2
 """Maximum distance of an underline below the box of its line, in ems."""
 BESIDE_EM = 0.5
 """Maximum distance of the ends of an underline from those of its words, in ems."""
-STRUCK = (0.35, 0.75)
-"""How high a rule through letters is, from the top of their boxes: underlines are lower than 0.78 of them."""
 FEWEST = 2
 """Minimum bullets below each other."""
 
@@ -175,11 +173,11 @@ def with_strikes(lines: Sequence[PageLine], marks: Sequence[Mark], letters: Line
 
 def _struck_out(line: Line, rule: BBox, letters: LineLetters) -> Line:
     text, boxes = letters(line)
-    highest, lowest = STRUCK
     struck = [
         at
         for at, (x0, y0, x1, y1) in enumerate(boxes)
-        if rule.x0 <= (x0 + x1) / 2 <= rule.x1 and highest <= (rule.centre_y - y0) / (y1 - y0) <= lowest
+        # An underline is in the lowest quarter of the boxes of its letters.
+        if rule.x0 <= (x0 + x1) / 2 <= rule.x1 and 4 * abs(rule.centre_y - (y0 + y1) / 2) <= y1 - y0
     ]
     words = "".join([text[at] for at in struck]).strip()
     start = text.find(words, *struck[:1])

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from schemas.answers import AnswerCounts, FigurePart, Part, PartFinished, TextDelta, TextPart
 from schemas.errors import BadInputError, TransientError
@@ -212,7 +212,7 @@ def _nearness(claim: str, passage_sentences: Sequence[str], question: str) -> fl
     """Return the largest share of a claim's words that stand in two adjacent sentences of a passage; 1 if it has none."""
     words = _claimed_words(claim, question)
     stems_by_sentence = [stems(sentence) for sentence in passage_sentences]
-    windows = (first | second for first, second in zip(stems_by_sentence, [*stems_by_sentence[1:], set()], strict=True))
+    windows = (first | second for first, second in pairwise([*stems_by_sentence, set()]))
     return max((len(words & window) for window in windows), default=0) / len(words) if words else 1.0
 
 

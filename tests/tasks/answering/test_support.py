@@ -190,3 +190,10 @@ def test_a_sentence_that_denies_a_claim_contradicts_it_beside_one_that_is_like_i
     passage = "Then the form is filled by the clerk. The form is not yet filled when it arrives."
     (part,), _ = with_support([TextPart(text="The form is filled when it arrives.", citations=[1])], [passage], "")
     assert part.citations == []
+
+
+def test_a_figure_without_words_supports_nothing() -> None:
+    claim = TextPart(text="The valve is closed by hand before the test.", citations=[1])
+    (part,), count = with_support([claim], [""], "When is it closed?")
+    assert isinstance(part, TextPart)
+    assert (part.citations, count) == ([], 1)

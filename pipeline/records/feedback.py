@@ -54,7 +54,7 @@ def remove_feedback(store: ObjectStore, names_any: Callable[[str], bool]) -> Non
         if data is None or names_any(data.decode("utf-8", "replace")):
             store.delete(name)
     if store.exists(DECISIONS):
-        change_decisions(store, lambda made: [one for one in made if not names_any(one.model_dump_json())])
+        change_decisions(store, lambda made: [decision for decision in made if not names_any(decision.model_dump_json())])
 
 
 def read_decisions(store: ObjectStore) -> list[Decision]:

@@ -49,7 +49,7 @@ _ASKS_NUMBER = re.compile(
 )
 _TYPES = (
     (
-        r"\b(?:prices?|costs?|fees?|how much (?:money|does|do|did))\b(?!.*\b(?:weigh|take)\b)",
+        r"\b(?:prices?|costs?|fees?|how much money)\b(?!.*\b(?:weigh|take)\b)",
         r"[$€£¥₹]|\b(?:USD|EUR|GBP|INR|Rs|dollars?|euros?|cents?|pounds?|free|no charge)\b",
     ),
     (

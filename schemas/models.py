@@ -150,7 +150,7 @@ class Reply:
     """A model's reply to one request.
 
     ``model`` is the name in the response. ``calls`` counts charged attempts, tokens are of all of them. ``complete`` is
-    false if the token limit was reached.
+    false if the token limit was reached; ``note`` says that another model answered than was asked for.
     """
 
     text: str
@@ -159,6 +159,7 @@ class Reply:
     input_tokens: int = 0
     output_tokens: int = 0
     complete: bool = True
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ A stream differs in three points: it isn't retried after the first word, ``timeo
 reply longer than ``max_tokens`` is cut.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -29,6 +30,8 @@ from schemas.versions import ModelCard
 if TYPE_CHECKING:
     from openai import APIStatusError
     from openai.types.chat import ChatCompletionMessageParam as Sent
+
+_logger = logging.getLogger(__name__)
 
 SETTINGS_VERSION = "1"
 """Raise it with any change that may change requests or replies: all replies are paid for again.
@@ -209,7 +212,6 @@ class _Calls(EndpointCalls):
                 except ValueError as error:
                     raise self.fault("bad_answers", "a chunk of the stream isn't a chat completion") from error
                 answer.model, answer.usage = chunk.model or answer.model, chunk.usage or answer.usage
-                self.check_name(answer.model)
                 # In OpenAI's protocol, the chunk with the usage has no choice.
                 for choice in chunk.choices[:1]:
                     finish_reason = choice.finish_reason or finish_reason
@@ -244,7 +246,9 @@ class _Calls(EndpointCalls):
         if not answer.choices:
             raise self.fault("bad_answers", "the answer holds no choice")
         self._has_answered = True
-        self.check_name(answer.model)
+        note = self.other_name(answer.model)
+        if note and self._faults["other_models"] == 1:
+            _logger.warning("%s", note)
         choice = answer.choices[0]
         if choice.message.refusal or choice.finish_reason == "content_filter":
             self._faults["refusals"] += 1
@@ -262,6 +266,7 @@ class _Calls(EndpointCalls):
             input_tokens=used.input_tokens,
             output_tokens=used.output_tokens,
             complete=choice.finish_reason != "length",
+            note=note,
         )
 
     def can_do_without(self, error: "APIStatusError", sent: Parameters) -> bool:

@@ -4,8 +4,9 @@
   backoff and ``Retry-After``; ``TransientError`` when all retries failed. The client's own retries are off, so that each is
   counted and keeps the rate.
 * 400, 413, 415, 422: ``BadInputError`` without a retry, which would cost again and end alike.
-* Another model's answer: ``TransientError`` without a retry. The name in the answer must be the configured name or
-  ``revision``, perhaps with a folder before it or a date after it: gateways fall back to other models.
+* Another model's answer: gateways fall back to other models, and servers call a model by its file. The name in the answer
+  should be the configured name or ``revision``, perhaps with a folder before it or a date after it. Vectors of another
+  name are refused (``TransientError`` without a retry); words of another name are taken, and the reply's ``note`` says so.
 * No credit, a wait for hours, or many failures in a row: a ``TransientError`` for every further request.
 * 401, 403, 404 and the like, an unknown parameter, only 400 from the start: ``UserError``.
 """
@@ -249,14 +250,15 @@ class EndpointCalls:
         if self._ended is not None:
             raise self._ended
 
-    def check_name(self, answered: str | None) -> None:
-        """Raise ``TransientError`` if another model answered."""
-        if answered and not any(_is_the_same(answered, name) for name in (self._asked, self._revision)):
-            self._faults["other_models"] += 1
-            raise TransientError(
-                f"{self._where}: {self._server} was asked for {self._asked!r} and {answered!r} answered; "
-                f"if that is the model you mean, name it in model or revision"
-            )
+    def other_name(self, answered: str | None) -> str:
+        """Return that another model answered, in words; "" if the one answered that was asked for."""
+        if not answered or any(_is_the_same(answered, name) for name in (self._asked, self._revision)):
+            return ""
+        self._faults["other_models"] += 1
+        return (
+            f"{self._where}: {self._server} was asked for {self._asked!r} and {self.shown(answered)!r} answered; "
+            f"if that is the model you mean, name it in model or revision"
+        )
 
     def _refused(self, error: "APIStatusError") -> Exception:
         """Return the error of a status other than 200."""

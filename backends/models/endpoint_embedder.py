@@ -178,7 +178,8 @@ class _Calls(EndpointCalls):
             raise self.fault("bad_answers", f"the answer holds no embeddings: {excerpt}") from error
         if answer.usage is not None:
             used.input_tokens += answer.usage.prompt_tokens or 0
-        self.check_name(answer.model)
+        if other_model := self.other_name(answer.model):
+            raise TransientError(other_model)
         vectors_by_index = {embedding.index: embedding.embedding for embedding in answer.data}
         if sorted(vectors_by_index) != list(range(len(texts))) or len(answer.data) != len(texts):
             raise self.fault("bad_answers", f"it answered {len(answer.data)} embeddings of {len(texts)} texts")

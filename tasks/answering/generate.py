@@ -80,8 +80,8 @@ def _read(
                 yield from reader.feed(item)
             elif isinstance(item, BadInputError | TransientError):
                 failure = item.message
-            elif not item.complete:
-                note = CUT_OFF
+            else:
+                note = item.note if item.complete else CUT_OFF
     yield from reader.close()
     if not (failure or reader.says_no_answer):
         if not reader.parts:

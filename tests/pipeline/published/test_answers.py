@@ -298,6 +298,13 @@ def test_a_reply_that_is_cut_at_its_limit_is_shown_and_marked(corpus: PublishedC
     assert "21 bar" in " ".join(words(result))
 
 
+def test_a_model_that_answers_under_another_name_is_shown_and_noted(corpus: PublishedCorpus, model: EndpointServer) -> None:
+    model.script(answer("It takes 21 bar [P1].", model="/models/other.gguf"))
+    result = corpus.answer(AnswerQuery(QUESTION, answer="written"))
+    assert "21 bar" in " ".join(words(result))
+    assert "'/models/other.gguf' answered" in result.note
+
+
 def test_a_caller_that_stops_waiting_ends_the_call(corpus: PublishedCorpus, model: EndpointServer) -> None:
     model.script(hang())
     with pytest.raises(Stopped):

@@ -52,6 +52,7 @@ from tasks.answering.answer_presets import answer_preset_info, with_settings
 from tasks.answering.compose import answer_prompts
 from tasks.answering.presets import changed, preset_info
 from tasks.answering.retrieve import compares_pictures, takes_pictures
+from tasks.answering.rewrite import with_synonyms
 from tasks.answering.trace import Trace
 from workers.draw_pages import PageDrawer
 
@@ -287,6 +288,7 @@ class PublishedCorpus:
                 opened = reading.enter_context(self.opened(query.version))
             if query.picture is not None and query.preset is None and not takes_pictures(plan):
                 plan = self._plan(self._picture_preset(opened), query.steps)
+            query = replace(query, query=self._with_synonyms(query.query, trace))
             return opened.search(query, plan, trace=trace, calibrated=calibrated)
 
     def answer(self, query: AnswerQuery) -> AnswerResult:
@@ -322,7 +324,7 @@ class PublishedCorpus:
             with trace.step("open"):
                 opened = reading.enter_context(self.opened(query.version))
             plan = AnswerPlan(
-                question=opened.question(query.question, picture, stopped),
+                question=opened.question(self._with_synonyms(query.question, trace), picture, stopped),
                 preset=preset,
                 retrieval=self._plan(query.preset or preset.retrieval, query.steps),
                 fallback=self._plan(query.preset, query.steps),
@@ -381,6 +383,14 @@ class PublishedCorpus:
         options = self._settings().retrieval
         plan = preset_of(options, preset) if preset else default_preset(options)
         return changed(plan, steps) if steps else plan
+
+    def _with_synonyms(self, question: str, trace: Trace) -> str:
+        synonyms = self._settings().retrieval.synonyms
+        if not question or (expanded := with_synonyms(question, synonyms)) == question:
+            return question
+        with trace.step("synonyms", question) as record:
+            record.note = f"read as: {expanded}"
+        return expanded
 
     def _picture_preset(self, opened: OpenVersion) -> str:
         picture_presets = [preset for preset in self._presets() if takes_pictures(preset) and not opened.lacks(preset)]

@@ -35,6 +35,7 @@ from schemas.versions import Calibration
 from tasks.answering.confidence import NEARNESS, confidence, default_calibration, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.presets import alone, steps_of
+from tasks.answering.rewrite import with_synonyms
 from tasks.answering.trace import Trace
 from tasks.versions.check import quarantine_ceiling
 
@@ -50,7 +51,11 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     plan = read_plan(workspace.store, version)
     preset = default_preset(workspace.corpus.retrieval)
     gates = [quarantine_ceiling(read_ledger(workspace.store, version), workspace.corpus.gates, workspace.corpus.name)]
-    questions = golden_questions(workspace)
+    synonyms = workspace.corpus.retrieval.synonyms
+    questions = [
+        question.model_copy(update={"question": with_synonyms(question.question, synonyms)})
+        for question in golden_questions(workspace)
+    ]
     if workspace.corpus.questions is None and not questions:
         message = "the corpus has no golden questions; retrieval is not judged"
         gates.append(GateResult(gate=NO_QUESTIONS, passed=True, value=None, bound=None, message=message))

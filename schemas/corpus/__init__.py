@@ -7,7 +7,7 @@ Each module holds the sections that it names.
 import math
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -160,6 +160,11 @@ class RetrievalOptions(Section):
     preset: Text = Field(DEFAULT_PRESET, description="The default preset; gates judge a version by it.")
     presets: Location | None = Field(
         None, description="A folder of presets of one's own, a YAML file each, beside those packaged."
+    )
+    synonyms: list[Annotated[list[Text], Field(min_length=2)] | Annotated[dict[Text, Text], Field(min_length=1)]] = Field(
+        [],
+        description="Wordings that mean the same: of a list, such as [ATC, automatic tool changer], each stands for the others; "
+        "of a mapping, such as {torque wrench: tool}, the first for the second alone. A question is asked with both.",
     )
 
 

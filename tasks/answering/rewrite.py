@@ -2,7 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
 
 from schemas.ports import StreamingModel
 from schemas.retrieval import Turn
@@ -88,6 +89,22 @@ def reworded_follow_up(question: str, history: Sequence[Turn], model: StreamingM
         record.note = "the model wrote another question or an answer; the words of the turns before are used"
         return ""
     return standalone
+
+
+def with_synonyms(question: str, synonyms: Sequence[Sequence[str] | Mapping[str, str]]) -> str:
+    """Return a question with other wordings of its words behind it, in brackets; unchanged if it has none of them.
+
+    Each wording of a list stands for the others; that of a mapping for its value alone. Wordings are whole words in any case.
+    """
+
+    def has(wording: str) -> bool:
+        return re.search(rf"(?<!\w){re.escape(wording)}(?!\w)", question, re.IGNORECASE) is not None
+
+    pairs = (
+        pair for entry in synonyms for pair in (entry.items() if isinstance(entry, Mapping) else permutations(entry, 2))
+    )
+    added_wordings = dict.fromkeys(other for wording, other in pairs if has(wording) and not has(other))
+    return f"{question} ({', '.join(added_wordings)})" if added_wordings else question
 
 
 SHORTEST = 5

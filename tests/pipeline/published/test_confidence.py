@@ -12,7 +12,7 @@ from pipeline.published.version import open_version
 from pipeline.records.manifests import read_manifest
 from pipeline.records.publication import read_pointer
 from pipeline.run import refresh
-from schemas.retrieval import AnswerQuery
+from schemas.retrieval import AnswerQuery, Query
 from schemas.versions import Calibration
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -85,6 +85,19 @@ def test_what_no_passage_has_lowers_confidence(published: Workspace, question: s
     with closing(PublishedCorpus(published)) as serving:
         sure, unsure = (serving.answer(AnswerQuery(words)) for words in (question, doubtful))
     assert (unsure.confidence or 0.0) < (sure.confidence or 0.0) - 0.1
+
+
+def test_synonyms_of_the_corpus_file_count_at_once(published: Workspace) -> None:
+    with closing(PublishedCorpus(published)) as serving:
+        query = Query("hoist", preset="bm25", trace=True)
+        assert serving.search(query).hits == []
+        with published.file.open("a") as file:
+            file.write("retrieval: {synonyms: [[hoist, steel winch]]}\n")
+        result = serving.search(query)
+        assert "steel winch" in result.hits[0].text
+        assert "read as: hoist (steel winch)" in [step.note for step in result.trace or []]
+        answer = serving.answer(AnswerQuery("Which screws hold the hoist?"))
+        assert (answer.confidence or 0.0) >= (serving.answer(AnswerQuery(ASKED)).confidence or 0.0) - 0.1
 
 
 def test_nouns_of_a_german_question_are_no_names(published: Workspace) -> None:

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from backends.models.languages import is_in_dictionary
-from tasks.answering.rewrite import spelt
+from tasks.answering.rewrite import spelt, with_synonyms
 
 PASSAGES = [
     "Mortgage closing costs are paid once.",
@@ -37,3 +37,20 @@ def test_a_word_of_no_row_becomes_the_most_similar_word_of_near_passages(questio
 
 def test_the_passages_are_read_only_where_a_word_is_unknown() -> None:
     assert spelt("mortgage costs", INDEXED.__contains__, lambda word: False, list) == "mortgage costs"
+
+
+SYNONYMS: list[list[str] | dict[str, str]] = [["ATC", "automatic tool changer"], {"spanner": "wrench"}]
+
+
+@pytest.mark.parametrize(
+    ("question", "expanded"),
+    [
+        ("How is the atc homed?", "How is the atc homed? (automatic tool changer)"),
+        ("Does the automatic tool changer stop?", "Does the automatic tool changer stop? (ATC)"),
+        ("Is the automatic tool changer (ATC) new?", "Is the automatic tool changer (ATC) new?"),
+        ("Which spanner fits?", "Which spanner fits? (wrench)"),
+        ("Which wrench fits the hatch?", "Which wrench fits the hatch?"),
+    ],
+)
+def test_a_question_is_asked_with_its_synonyms(question: str, expanded: str) -> None:
+    assert with_synonyms(question, SYNONYMS) == expanded

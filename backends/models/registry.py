@@ -64,7 +64,10 @@ class ModelKind(Generic[Offered]):
 
 TEXT_EMBEDDERS: ModelKind[TextModel] = ModelKind(
     "backends.models.sentence_transformer",
-    {MINILM: "backends.models.minilm", MULTILINGUAL: "backends.models.multilingual"},
+    {
+        MINILM: "backends.models.minilm",
+        MULTILINGUAL: "backends.models.multilingual",
+    },
     "backends.models.endpoint_embedder",
 )
 

@@ -17,16 +17,16 @@ DECISIONS = "DECISIONS.json"
 COMPLAINT = "feedback-"
 """Begins the ids of golden questions that are made of feedback."""
 
-MOST_A_VERSION = 10_000
+MOST_ENTRIES = 10_000
 """Entries of a version, some 1 KB each: more are a flood that nobody reads."""
 
 _TIME = "%Y%m%dT%H%M%S.%fZ"
 
 
 def add_feedback(store: ObjectStore, feedback: Feedback) -> str | None:
-    """Store what a reader said, and return its id; None where the version has ``MOST_A_VERSION`` entries already."""
+    """Store what a reader said, and return its id; None where the version has ``MOST_ENTRIES`` entries already."""
     folder = f"{FOLDER}/{feedback.version}"
-    if len(store.names(folder)) >= MOST_A_VERSION:
+    if len(store.names(folder)) >= MOST_ENTRIES:
         return None
     store.put(f"{folder}/{feedback.at:{_TIME}}-{feedback.id}.json", feedback.model_dump_json().encode())
     return feedback.id

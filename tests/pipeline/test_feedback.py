@@ -101,7 +101,7 @@ def test_a_flood_and_long_lines_meet_limits_and_nothing_below_them_is_lost(clien
 def test_a_version_takes_only_so_much(
     client: TestClient, library: Library, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "MOST_A_VERSION", len(workspace.store.names(records.FOLDER)))
+    monkeypatch.setattr(records, "MOST_ENTRIES", len(workspace.store.names(records.FOLDER)))
     assert send(client, library).status_code == 429
 
 

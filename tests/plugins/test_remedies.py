@@ -15,7 +15,7 @@ from schemas.errors import GateError, MissingError
 REPOSITORY = Path(__file__).parents[2]
 VERSION = "20261126T043749Z-0a1b2c3d"
 SEEN_IN_THE_UI = ("backends", "evaluation", "pipeline", "ray_jobs", "schemas", "tasks", "workers")
-NO_PLACE = {"forget", "init", "parse", "presets", "serve"}
+NO_PLACE = {"feedback", "forget", "init", "parse", "presets", "serve"}
 """Commands that only a person with a shell can run: the UI has nothing that does the same."""
 
 

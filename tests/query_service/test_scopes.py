@@ -33,7 +33,12 @@ PARAMETERS: dict[str, str | int] = {
     "source": "manuals/pump.pdf",
     "since": LIVE,
 }
-BODIES = {"search": {"query": "valve"}, "answer": {"question": "valve?"}, "searches": {"searches": [{"query": "valve"}]}}
+BODIES = {
+    "search": {"query": "valve"},
+    "answer": {"question": "valve?"},
+    "searches": {"searches": [{"query": "valve"}]},
+    "feedback": {"question": "valve?", "helpful": False},
+}
 OPERATIONS = [
     (method.upper(), path, [each["name"] for each in operation.get("parameters", []) if each["in"] == "query"])
     for path, operations in create_app({}).openapi()["paths"].items()
@@ -99,7 +104,7 @@ def test_pages_are_the_same_whoever_else_is_served(tmp_path: Path, fakes: dict[s
 
 
 def test_every_tool_hides_the_corpora_of_others(tmp_path: Path, fakes: dict[str, PublishedCorpus]) -> None:
-    arguments = {**PARAMETERS, "query": "valve", "question": "valve?"}
+    arguments = {**PARAMETERS, "query": "valve", "question": "valve?", "helpful": False}
 
     async def work(client: Client) -> None:
         tools = [tool for tool in (await client.list_tools()).tools if "corpus" in tool.input_schema["properties"]]

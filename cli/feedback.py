@@ -68,9 +68,9 @@ def feedback(
         if as_json:
             print_json(decision)
         else:
-            place = decision.place
+            region = decision.region
             say(
-                f"{entry}: {'closed' if place is None else f'a golden question; {place.source} page {place.page} answers it'}"
+                f"{entry}: {'closed' if region is None else f'a golden question; {region.source} page {region.page} answers it'}"
             )
         return
     groups = triage.feedback_groups(store, principals_of(reader), has_rights=workspace.corpus.access is not None)
@@ -87,7 +87,9 @@ def feedback(
 
 def _row(entry: "Entry") -> tuple[str, ...]:
     """Return an entry as a row of a table."""
-    said, decision = entry.feedback, entry.decision
-    verdict = "helpful" if said.helpful else said.reason.in_words if said.reason else "not helpful"
+    feedback_entry, decision = entry.feedback, entry.decision
+    verdict = (
+        "helpful" if feedback_entry.helpful else feedback_entry.reason.in_words if feedback_entry.reason else "not helpful"
+    )
     decided = f"{decision.kind} by {decision.by}" if decision else ""
-    return entry.id, f"{said.at:%Y-%m-%d %H:%M}", verdict, said.comment, decided
+    return entry.id, f"{feedback_entry.at:%Y-%m-%d %H:%M}", verdict, feedback_entry.comment, decided

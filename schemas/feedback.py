@@ -26,7 +26,7 @@ class Reason(StrEnum):
         return self.replace("_", " ")
 
 
-class Place(Frozen):
+class FeedbackRegion(Frozen):
     """Where a row or a figure that an answer showed stands; ``bbox`` in PDF points from the page's top left."""
 
     doc_id: str
@@ -43,7 +43,7 @@ class Feedback(Frozen):
     Attributes:
         version: The version that answered.
         comment: The reader's own words, "" for none.
-        places: Rows and figures of the answer that the reader names, figures last.
+        regions: Rows and figures of the answer that the reader names, figures last.
         answer: Digest of the answer's text.
         preset: The answer preset.
         by: The caller's name, only where ``operations.feedback_names`` is set.
@@ -55,7 +55,7 @@ class Feedback(Frozen):
     helpful: bool
     reason: Reason | None = None
     comment: str = ""
-    places: list[Place] = Field([])
+    regions: list[FeedbackRegion] = Field([])
     answer: str | None = None
     preset: str | None = None
     by: str | None = None
@@ -68,7 +68,7 @@ class Feedback(Frozen):
     @property
     def doc_ids(self) -> set[str]:
         """The documents that it is about."""
-        return {place.doc_id for place in self.places}
+        return {region.doc_id for region in self.regions}
 
 
 DecisionKind = Literal["question", "close"]
@@ -80,7 +80,7 @@ class Decision(Frozen):
     Attributes:
         entry: The id of the entry.
         question: The words of the golden question.
-        place: The page that answers it, or the figure that the answer shows.
+        region: The page that answers it, or the figure that the answer shows.
         undone: Who took it back, and when, in words; "" where it holds.
     """
 
@@ -90,11 +90,11 @@ class Decision(Frozen):
     by: str
     reason: str = ""
     question: str = ""
-    place: Place | None = None
+    region: FeedbackRegion | None = None
     undone: str = ""
 
 
 class Decisions(Frozen):
     """All decisions of a corpus, oldest first; none is ever taken out but for a deleted document."""
 
-    made: list[Decision] = Field([])
+    decisions: list[Decision] = Field([])

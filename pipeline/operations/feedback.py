@@ -12,7 +12,7 @@ from pipeline.records.row_parts import rows_of_documents
 from schemas.access import Principals
 from schemas.base import Frozen
 from schemas.errors import UserError
-from schemas.feedback import Decision, DecisionKind, Feedback, Place
+from schemas.feedback import Decision, DecisionKind, Feedback, FeedbackRegion
 from schemas.ports import ObjectStore
 
 
@@ -50,7 +50,7 @@ def feedback_groups(store: ObjectStore, readers: Principals | None = None, *, ha
         ]
 
     def topic(entry: Feedback) -> tuple[str, list[str]]:
-        return " ".join(entry.question.casefold().split()), sorted({place.source for place in entry.places})
+        return " ".join(entry.question.casefold().split()), sorted({region.source for region in entry.regions})
 
     groups = [
         Group(
@@ -84,17 +84,17 @@ def decide(
     """
     entry = entry_of(store, entry_id)
     now = datetime.now(UTC)
-    place = _place(store, corpus, entry, source, page, figure_id) if kind == "question" else None
+    region = _chosen_region(store, corpus, entry, source, page, figure_id) if kind == "question" else None
     decision = Decision(
         kind=kind,
         entry=entry_id,
         at=now,
         by=by,
         reason=reason.strip(),
-        question=entry.question if place else "",
-        place=place,
+        question=entry.question if region else "",
+        region=region,
     )
-    change_decisions(store, lambda made: [*_undone(made, entry_id, by, now), decision])
+    change_decisions(store, lambda decisions: [*_undone(decisions, entry_id, by, now), decision])
     return decision
 
 
@@ -103,26 +103,26 @@ def undo(store: ObjectStore, entry_id: str, *, by: str) -> None:
     if entry_id not in decided(store):
         raise UserError(f"nothing was decided on feedback {entry_id!r}, so there is nothing to undo")
     now = datetime.now(UTC)
-    change_decisions(store, lambda made: _undone(made, entry_id, by, now))
+    change_decisions(store, lambda decisions: _undone(decisions, entry_id, by, now))
 
 
-def _undone(made: Sequence[Decision], entry_id: str, by: str, now: datetime) -> list[Decision]:
+def _undone(decisions: Sequence[Decision], entry_id: str, by: str, now: datetime) -> list[Decision]:
     by_whom = f"by {by} at {now:%Y-%m-%d %H:%M} UTC"
     return [
         decision.model_copy(update={"undone": by_whom}) if decision.entry == entry_id and not decision.undone else decision
-        for decision in made
+        for decision in decisions
     ]
 
 
-def _place(
+def _chosen_region(
     store: ObjectStore, corpus: str, entry: Feedback, source: str | None, page: int | None, figure_id: str | None
-) -> Place:
+) -> FeedbackRegion:
     """Return the page or figure of the live version that an operator chose."""
     live = read_pointer(store)
     if live is None:
         raise UserError(nothing_live(store, corpus))
-    named = entry.places[0] if entry.places else None
-    source = source or (named.source if named else None)
+    cited_region = entry.regions[0] if entry.regions else None
+    source = source or (cited_region.source if cited_region else None)
     if source is None:
         raise UserError(
             "the reader names no document; name the one that answers, with its page: --source SOURCE --page PAGE"
@@ -131,12 +131,15 @@ def _place(
     doc_id = next((doc_id for doc_id, sources in indexed_sources(ledger).items() if source in sources), None)
     if doc_id is None:
         raise UserError(f"{live.version} has no document {source}; name it as 'inset search' shows it: --source SOURCE")
-    page, pages = page or (named.page if named and named.source == source else None), indexed_pages(ledger)[doc_id]
+    page, pages = (
+        page or (cited_region.page if cited_region and cited_region.source == source else None),
+        indexed_pages(ledger)[doc_id],
+    )
     if page is None or not 1 <= page <= pages:
         raise UserError(f"name the page of {source} that answers, 1 to {pages}: --page PAGE")
-    place = Place(doc_id=doc_id, source=source, page=page, bbox=(0, 0, 0, 0))
+    region = FeedbackRegion(doc_id=doc_id, source=source, page=page, bbox=(0, 0, 0, 0))
     if figure_id is None:
-        return place
+        return region
     figures = page_figures(store, live.version, doc_id, page)
     figure = next((figure for figure in figures if (figure.figure_id or "").startswith(figure_id)), None)
     if figure is None:
@@ -144,11 +147,13 @@ def _place(
     return figure.model_copy(update={"source": source})
 
 
-def page_figures(store: ObjectStore, version: str, doc_id: str, page: int) -> list[Place]:
+def page_figures(store: ObjectStore, version: str, doc_id: str, page: int) -> list[FeedbackRegion]:
     """Return the figures of a page that have pixels, in reading order; their source is left open."""
     placements = (row for _, rows in rows_of_documents(store, version, {doc_id}) for row in rows.placements.to_pylist())
     return [
-        Place.model_validate({**{name: row[name] for name in ("doc_id", "page", "bbox", "figure_id")}, "source": ""})
+        FeedbackRegion.model_validate(
+            {**{name: row[name] for name in ("doc_id", "page", "bbox", "figure_id")}, "source": ""}
+        )
         for row in placements
         if row["page"] == page and row["figure_id"] is not None
     ]

@@ -22,7 +22,7 @@ from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.answering import AnswerPlan, answer_events
-from pipeline.published.feedback import places_of
+from pipeline.published.feedback import regions_of
 from pipeline.published.readers import READERS_KEPT, ReaderVersion, RightsReader
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.feedback import add_feedback
@@ -343,9 +343,12 @@ class PublishedCorpus:
         Raises ``NotFoundError`` for rows and figures that the reader may not see.
         """
         with self.opened(version) as opened:
-            places, names_callers = places_of(opened, evidence_ids, figure_ids), self._settings().operations.feedback_names
+            regions, names_callers = (
+                regions_of(opened, evidence_ids, figure_ids),
+                self._settings().operations.feedback_names,
+            )
             entry = Feedback(
-                at=datetime.now(UTC), version=opened.version, places=places, by=by if names_callers else None, **said
+                at=datetime.now(UTC), version=opened.version, regions=regions, by=by if names_callers else None, **said
             )
             return add_feedback(self._workspace.store, entry)
 

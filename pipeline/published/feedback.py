@@ -7,28 +7,28 @@ import pyarrow.compute as pc
 
 from pipeline.published.version import OpenVersion
 from schemas.errors import NotFoundError
-from schemas.feedback import Place
+from schemas.feedback import FeedbackRegion
 
 
-def places_of(opened: OpenVersion, evidence_ids: Sequence[str], figure_ids: Sequence[str]) -> list[Place]:
-    """Return the places of rows and figures; a figure's is in a document of the rows where it stands in one.
+def regions_of(opened: OpenVersion, evidence_ids: Sequence[str], figure_ids: Sequence[str]) -> list[FeedbackRegion]:
+    """Return the regions of rows and figures; a figure's is in a document of the rows where it stands in one.
 
     Raises:
         NotFoundError: The version, as its reader sees it, has no such row or figure.
     """
     rows = {str(row["evidence_id"]): row for row in opened.index.fetch(list(dict.fromkeys(evidence_ids)))}
-    places = []
+    regions = []
     for evidence_id in evidence_ids:
         if evidence_id not in rows:
             raise NotFoundError(f"{opened.name} has no row {evidence_id}")
         doc_id, page, bbox = (rows[evidence_id][name] for name in ("doc_id", "page", "bbox"))
         source = opened.sources[str(doc_id)][0]
-        places.append(
-            Place.model_validate(
+        regions.append(
+            FeedbackRegion.model_validate(
                 {"doc_id": doc_id, "source": source, "page": page, "bbox": bbox, "evidence_id": evidence_id}
             )
         )
-    doc_ids = {place.doc_id for place in places}
+    doc_ids = {region.doc_id for region in regions}
     placed = opened.placed_figures
     for figure_id in figure_ids:
         placements = placed.filter(pc.equal(placed.column("figure_id"), pa.scalar(figure_id))).to_pylist()
@@ -36,5 +36,5 @@ def places_of(opened: OpenVersion, evidence_ids: Sequence[str], figure_ids: Sequ
             raise NotFoundError(f"{opened.name} has no figure {figure_id}")
         placement = min(placements, key=lambda placement: placement["doc_id"] not in doc_ids)
         fields = {name: placement[name] for name in ("doc_id", "page", "bbox", "figure_id")}
-        places.append(Place.model_validate({**fields, "source": opened.sources[placement["doc_id"]][0]}))
-    return places
+        regions.append(FeedbackRegion.model_validate({**fields, "source": opened.sources[placement["doc_id"]][0]}))
+    return regions

@@ -54,7 +54,9 @@ def remove_feedback(store: ObjectStore, names_any: Callable[[str], bool]) -> Non
         if data is None or names_any(data.decode("utf-8", "replace")):
             store.delete(name)
     if store.exists(DECISIONS):
-        change_decisions(store, lambda made: [decision for decision in made if not names_any(decision.model_dump_json())])
+        change_decisions(
+            store, lambda decisions: [decision for decision in decisions if not names_any(decision.model_dump_json())]
+        )
 
 
 def read_decisions(store: ObjectStore) -> list[Decision]:
@@ -65,8 +67,8 @@ def read_decisions(store: ObjectStore) -> list[Decision]:
 def change_decisions(store: ObjectStore, change: Callable[[list[Decision]], list[Decision]]) -> None:
     """Replace the decisions by what ``change`` makes of them; it is asked again where another process came first."""
     while True:
-        made, etag = _stored_decisions(store)
-        if store.swap(DECISIONS, Decisions(made=change(made)).model_dump_json(indent=1).encode(), etag):
+        decisions, etag = _stored_decisions(store)
+        if store.swap(DECISIONS, Decisions(decisions=change(decisions)).model_dump_json(indent=1).encode(), etag):
             return
 
 
@@ -75,12 +77,12 @@ def _stored_decisions(store: ObjectStore) -> tuple[list[Decision], str | None]:
     if stored is None:
         return [], None
     with reading(store, DECISIONS):
-        return Decisions.model_validate_json(stored[0]).made, stored[1]
+        return Decisions.model_validate_json(stored[0]).decisions, stored[1]
 
 
 def decided(store: ObjectStore) -> Mapping[str, Decision]:
     """Return the decision that holds on each entry that has one, by the entry's id."""
-    return {made.entry: made for made in read_decisions(store) if not made.undone}
+    return {decision.entry: decision for decision in read_decisions(store) if not decision.undone}
 
 
 def entry_of(store: ObjectStore, entry_id: str) -> Feedback:
@@ -99,13 +101,13 @@ def golden_questions(workspace: Workspace) -> list[Question]:
     """
     file = workspace.corpus.questions
     questions = load_questions(file) if file is not None else []
-    for entry_id, made in decided(workspace.store).items():
-        if made.place is None:
+    for entry_id, decision in decided(workspace.store).items():
+        if decision.region is None:
             continue
-        place = {"page": made.place.page, "doc": made.place.source.rpartition("/")[2]}
-        figures = [{**place, "bbox": made.place.bbox}] if made.place.figure_id else []
-        fields = {"id": f"{COMPLAINT}{entry_id}", "question": made.question, "pages": [place], "figures": figures}
-        questions.append(Question.model_validate({**fields, "documents": [place["doc"]]}))
+        region = {"page": decision.region.page, "doc": decision.region.source.rpartition("/")[2]}
+        figures = [{**region, "bbox": decision.region.bbox}] if decision.region.figure_id else []
+        fields = {"id": f"{COMPLAINT}{entry_id}", "question": decision.question, "pages": [region], "figures": figures}
+        questions.append(Question.model_validate({**fields, "documents": [region["doc"]]}))
     return questions
 
 

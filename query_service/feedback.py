@@ -26,7 +26,7 @@ from schemas.ids import sha256
 PER_MINUTE = 30
 """Entries that a key, user or address may send in a minute: a person writes fewer."""
 
-MOST_PLACES = 50
+MOST_REGIONS = 50
 """Rows, and figures, that an entry may name."""
 
 COMMENT_LIMIT = 1000
@@ -60,10 +60,10 @@ class FeedbackRequest(BaseModel):
     )
     version: VersionName | None = Field(None, description="The version that answered; the live one by default.")
     evidence_ids: list[EvidenceId] = Field(
-        [], max_length=MOST_PLACES, description="Rows that the answer cited or the search returned."
+        [], max_length=MOST_REGIONS, description="Rows that the answer cited or the search returned."
     )
     figure_ids: list[Annotated[str, StringConstraints(pattern=DIGEST)]] = Field(
-        [], max_length=MOST_PLACES, description="Figures that the answer showed."
+        [], max_length=MOST_REGIONS, description="Figures that the answer showed."
     )
     answer: str | None = Field(None, max_length=50_000, description="The answer's text, of which a digest is kept.")
     preset: PresetName | None = Field(None, description="The answer preset.")

@@ -49,6 +49,10 @@ def evidence_id(doc_id: str, modality: str, order: int, text: str, *, again: int
     return str(uuid.uuid5(_EVIDENCE_NAMESPACE, f"{name}/{again}" if again else name))
 
 
+MOMENT = "%Y%m%dT%H%M%S.%fZ"
+"""The moment, in UTC, that names of objects begin with which are listed by time."""
+
+
 def version_name(now: datetime, fingerprint: str) -> str:
     """Return ``YYYYMMDDThhmmssZ-<8 hex of the fingerprint>``; ``now`` must be aware."""
     return f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{fingerprint[:8]}"

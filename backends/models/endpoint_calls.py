@@ -251,7 +251,7 @@ class EndpointCalls:
             raise self._ended
 
     def other_name(self, answered: str | None) -> str:
-        """Return that another model answered, in words; "" if the one answered that was asked for."""
+        """Count and return that another model answered, in words; "" if the one answered that was asked for."""
         if not answered or any(_is_the_same(answered, name) for name in (self._asked, self._revision)):
             return ""
         self._faults["other_models"] += 1

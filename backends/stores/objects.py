@@ -89,6 +89,27 @@ def read_model(store: ObjectStore, name: str, model: type[Model]) -> Model:
         return model.model_validate_json(data)
 
 
+def read_changing(store: ObjectStore, name: str, model: type[Model], *, fresh: bool = True) -> tuple[Model, str | None]:
+    """Return a JSON object that changes, an empty one if there is none, and its ETag; raises as ``read_model`` does."""
+    stored = store.read_mutable(name, fresh=fresh)
+    if stored is None:
+        return model(), None
+    with reading(store, name):
+        return model.model_validate_json(stored[0]), stored[1]
+
+
+def change_model(store: ObjectStore, name: str, model: type[Model], change: Callable[[Model], Model]) -> Model:
+    """Replace a JSON object by what ``change`` makes of it, and return that.
+
+    ``change`` is asked again where another process came first. Raises as ``read_model`` does.
+    """
+    while True:
+        current, etag = read_changing(store, name, model)
+        changed = change(current)
+        if store.swap(name, changed.model_dump_json(indent=1).encode(), etag):
+            return changed
+
+
 def read_names(store: ObjectStore, name: str) -> dict[str, str]:
     """Return a stored JSON object of strings; raises as ``read_model`` does."""
     data = store.get(name)

@@ -336,19 +336,27 @@ class PublishedCorpus:
             yield from answer_events(opened, plan, trace)
 
     def add_feedback(
-        self, version: str | None, evidence_ids: Sequence[str], figure_ids: Sequence[str], *, by: str | None, **said: Any
+        self,
+        version: str | None,
+        evidence_ids: Sequence[str],
+        figure_ids: Sequence[str],
+        *,
+        by: str | None,
+        **entry_fields: Any,
     ) -> str | None:
         """Store what a reader says of an answer, the fields of ``Feedback``; return its id, None where a version has too many.
 
         Raises ``NotFoundError`` for rows and figures that the reader may not see.
         """
         with self.opened(version) as opened:
-            regions, names_callers = (
-                regions_of(opened, evidence_ids, figure_ids),
-                self._settings().operations.feedback_names,
-            )
+            regions = regions_of(opened, evidence_ids, figure_ids)
+            names_callers = self._settings().operations.feedback_names
             entry = Feedback(
-                at=datetime.now(UTC), version=opened.version, regions=regions, by=by if names_callers else None, **said
+                at=datetime.now(UTC),
+                version=opened.version,
+                regions=regions,
+                by=by if names_callers else None,
+                **entry_fields,
             )
             return add_feedback(self._workspace.store, entry)
 

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from backends.stores.objects import read_model, reading, unless_damaged
+from backends.stores.objects import change_model, read_changing, read_model, unless_damaged
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.workspace import Workspace
 from schemas.errors import UserError
 from schemas.feedback import Decision, Decisions, Feedback
+from schemas.ids import MOMENT
 from schemas.ports import ObjectStore
 
 FOLDER = "feedback"
@@ -20,15 +21,13 @@ COMPLAINT = "feedback-"
 MOST_ENTRIES = 10_000
 """Entries of a version, some 1 KB each: more are a flood that nobody reads."""
 
-_TIME = "%Y%m%dT%H%M%S.%fZ"
-
 
 def add_feedback(store: ObjectStore, feedback: Feedback) -> str | None:
     """Store what a reader said, and return its id; None where the version has ``MOST_ENTRIES`` entries already."""
     folder = f"{FOLDER}/{feedback.version}"
     if len(store.names(folder)) >= MOST_ENTRIES:
         return None
-    store.put(f"{folder}/{feedback.at:{_TIME}}-{feedback.id}.json", feedback.model_dump_json().encode())
+    store.put(f"{folder}/{feedback.at:{MOMENT}}-{feedback.id}.json", feedback.model_dump_json().encode())
     return feedback.id
 
 
@@ -41,7 +40,7 @@ def read_feedback(store: ObjectStore) -> list[Feedback]:
 
 def remove_old_feedback(store: ObjectStore, keep_days: int) -> None:
     """Remove entries that are older than some days."""
-    oldest = f"{datetime.now(UTC) - timedelta(days=keep_days):{_TIME}}"
+    oldest = f"{datetime.now(UTC) - timedelta(days=keep_days):{MOMENT}}"
     for name in store.names(FOLDER):
         if _moment(name) < oldest:
             store.delete(name)
@@ -59,30 +58,15 @@ def remove_feedback(store: ObjectStore, names_any: Callable[[str], bool]) -> Non
         )
 
 
-def read_decisions(store: ObjectStore) -> list[Decision]:
-    """Return all decisions, those that are undone too, oldest first."""
-    return _stored_decisions(store)[0]
-
-
 def change_decisions(store: ObjectStore, change: Callable[[list[Decision]], list[Decision]]) -> None:
-    """Replace the decisions by what ``change`` makes of them; it is asked again where another process came first."""
-    while True:
-        decisions, etag = _stored_decisions(store)
-        if store.swap(DECISIONS, Decisions(decisions=change(decisions)).model_dump_json(indent=1).encode(), etag):
-            return
-
-
-def _stored_decisions(store: ObjectStore) -> tuple[list[Decision], str | None]:
-    stored = store.read_mutable(DECISIONS)
-    if stored is None:
-        return [], None
-    with reading(store, DECISIONS):
-        return Decisions.model_validate_json(stored[0]).decisions, stored[1]
+    """Replace the decisions, those that are undone too, oldest first, as ``change_model`` does."""
+    change_model(store, DECISIONS, Decisions, lambda stored: Decisions(decisions=change(stored.decisions)))
 
 
 def decided(store: ObjectStore) -> Mapping[str, Decision]:
     """Return the decision that holds on each entry that has one, by the entry's id."""
-    return {decision.entry: decision for decision in read_decisions(store) if not decision.undone}
+    decisions = read_changing(store, DECISIONS, Decisions)[0].decisions
+    return {decision.entry: decision for decision in decisions if not decision.undone}
 
 
 def entry_of(store: ObjectStore, entry_id: str) -> Feedback:

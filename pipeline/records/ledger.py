@@ -6,7 +6,7 @@ from datetime import datetime
 import pyarrow as pa
 from pydantic import Field
 
-from backends.stores.objects import read_table, reading, unless_damaged
+from backends.stores.objects import change_model, read_changing, read_table, reading, unless_damaged
 from schemas.base import Frozen
 from schemas.errors import UNREAD_PAGES, Failure, FailureCode
 from schemas.ids import version_file
@@ -162,19 +162,9 @@ class Forgotten(Frozen):
 
 def read_forgotten(store: ObjectStore) -> Forgotten:
     """Return the list, empty if nothing was forgotten; an unreadable one raises, since documents would be taken in again."""
-    stored = store.read_mutable(FORGOTTEN, fresh=False)
-    return _decoded_forgotten(store, stored[0]) if stored is not None else Forgotten()
+    return read_changing(store, FORGOTTEN, Forgotten, fresh=False)[0]
 
 
 def change_forgotten(store: ObjectStore, change: Callable[[Forgotten], Forgotten]) -> Forgotten:
-    """Replace the list by what ``change`` makes of it, and return that; it is asked again where another process came first."""
-    while True:
-        stored = store.read_mutable(FORGOTTEN)
-        changed = change(_decoded_forgotten(store, stored[0]) if stored is not None else Forgotten())
-        if store.swap(FORGOTTEN, changed.model_dump_json(indent=1).encode(), stored[1] if stored is not None else None):
-            return changed
-
-
-def _decoded_forgotten(store: ObjectStore, data: bytes) -> Forgotten:
-    with reading(store, FORGOTTEN):
-        return Forgotten.model_validate_json(data)
+    """Replace the list as ``change_model`` does, and return the new one."""
+    return change_model(store, FORGOTTEN, Forgotten, change)

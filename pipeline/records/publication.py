@@ -24,7 +24,7 @@ from pipeline.records.manifests import (
 )
 from schemas.base import RELEASE
 from schemas.errors import ContractError, DamagedError, GateError, MissingError, NotFoundError, UserError
-from schemas.ids import sha256
+from schemas.ids import MOMENT, sha256
 from schemas.ports import ObjectStore
 from schemas.reports import VersionList
 from schemas.versions import FORMAT, Action, AuditEvent, Lease, Manifest, Override, Pointer
@@ -36,7 +36,7 @@ def write_event(store: ObjectStore, event: AuditEvent) -> None:
     """Add an event; writing one twice leaves one."""
     data = event.model_dump_json().encode()
     # Names sort by time; the digest tells apart what happens in the same microsecond.
-    store.put(f"{_FOLDER}/{event.at:%Y%m%dT%H%M%S.%fZ}-{sha256(data)[:8]}.json", data)
+    store.put(f"{_FOLDER}/{event.at:{MOMENT}}-{sha256(data)[:8]}.json", data)
 
 
 def read_events(store: ObjectStore, limit: int) -> list[AuditEvent]:

@@ -193,11 +193,8 @@ def _page_counts(workspace: Workspace, documents: Sequence[PlannedDocument], to_
     names = {
         doc_id: sources[doc_id] for doc_id, size in zip(smallest_first, sizes, strict=True) if size <= MOST_OPENED_BYTES
     }
-    return (
-        count_pages(workspace.corpus.source_address, names, workspace.corpus.parse, within_s=OPENED_WITHIN_S)
-        if names
-        else {}
-    )
+    corpus = workspace.corpus
+    return count_pages(corpus.source_address, names, corpus.parse, within_s=OPENED_WITHIN_S) if names else {}
 
 
 def _with_pages(

@@ -7,7 +7,7 @@ const REASONS = {
   wrong: "Wrong", incomplete: "Incomplete", wrong_figure: "Wrong figure", wrong_place: "Wrong place", out_of_date: "Out of date",
   nothing_found: "Nothing found",
 };
-const MOST_PLACES = 50;
+const MOST_REGIONS = 50;
 
 // The corpus that answered, of several the one that is cited first; null if none is.
 function answering(found, corpus) {
@@ -23,7 +23,7 @@ export function rating(found, { question, corpus }, say) {
   const cited = new Set(of.citations.map(({ n }) => n));
   const parts = found.parts.filter((part) => corpus !== service.ALL || part.citations.some((n) => cited.has(n)));
   const figures = parts.flatMap((part) => (part.type === "figure" ? [part] : part.figures ?? [])).map((part) => part.figure_id);
-  const first = (ids) => [...new Set(ids)].slice(0, MOST_PLACES);
+  const first = (ids) => [...new Set(ids)].slice(0, MOST_REGIONS);
   const comment = el("input", { type: "text", maxlength: 1000, placeholder: "In your own words (optional)", "aria-label": "What is wrong, in your own words" });
   const line = el("p", { role: "status" });
   async function send(helpful, reason) {

@@ -178,8 +178,8 @@ class _Tools:
     ) -> dict[str, Any]:
         """Tell those who look after a corpus whether an answer helped its reader, by ids of what it cited and showed."""
         async with self._asking(ctx) as inset:
-            said = {"reason": reason, "comment": comment, "evidence_ids": [*evidence_ids], "figure_ids": [*figure_ids]}
-            request = {"question": question, "helpful": helpful, "version": version, **said}
+            details = {"reason": reason, "comment": comment, "evidence_ids": [*evidence_ids], "figure_ids": [*figure_ids]}
+            request = {"question": question, "helpful": helpful, "version": version, **details}
             return {**await inset.feedback(corpus, **cast("models.FeedbackRequest", request))}
 
     async def open_page(

@@ -1,8 +1,9 @@
 """Follow-up questions beside the same questions asked in full: ``python -m bench.dialogues CORPUS [DIALOGUES]``.
 
 CORPUS is a published corpus. DIALOGUES is JSONL with ``turns``, of which the last one is measured, ``alone``, the same question
-asked in full, ``doc`` and ``pages``; by default 70 dialogues about the example manuals. Each turn has the extractive answers
-before it as its history. Measured: the share of last turns whose answer cites a right page among its first five citations.
+asked in full, ``doc`` and ``pages``; by default 90 dialogues about the example manuals, of which 20 go back to an earlier topic.
+Each turn has the extractive answers before it as its history. Measured: the share of last turns whose answer cites a right page
+among its first five citations.
 """
 
 import argparse

@@ -256,6 +256,10 @@ class AnswerStarted(Frozen):
         description="Every passage that may be cited; the result lists those that are, and that of a figure which the question "
         "asks for.",
     )
+    meanwhile: AnswerResult | None = Field(
+        None,
+        description="The extractive answer, for readers to see until the model's words come; null where there is none.",
+    )
 
 
 class TextDelta(Frozen):

@@ -46,7 +46,7 @@ from tasks.answering.presets import packaged
 from tasks.answering.read_reply import with_uncited
 from tasks.answering.retrieve import takes_pictures
 from tasks.answering.retrievers import Search
-from tasks.answering.rewrite import NEAREST, refers_back, reworded_follow_up, spelt, with_subject
+from tasks.answering.rewrite import NEAREST, on_topic, refers_back, reworded_follow_up, spelt, with_subject
 from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
 from tasks.answering.trace import Trace
 from tasks.enriching.spending import Budget, maximum_text_cost
@@ -130,7 +130,8 @@ def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace) -> AnswerPlan:
 
 def _standalone(opened: OpenVersion, plan: AnswerPlan, models: QueryModels, trace: Trace) -> AnswerPlan:
     """Return the plan for a question that stands alone; unchanged if it refers to no turn before."""
-    question, history, filters = plan.question.words, plan.history, plan.filters
+    question, filters = plan.question.words, plan.filters
+    history = on_topic(question, plan.history)
     if not question or not refers_back(question):
         return plan
     with trace.step("follow-up", question) as record:
@@ -171,7 +172,9 @@ class _WrittenAnswers:
     def events(self) -> Iterator[AnswerEvent]:
         hits, rounds = self._context()
         model_input = self._compose(hits)
-        if not model_input.passages and self._preset.context != "none":
+        # Below the threshold nothing is sent: a small model writes something of any passages.
+        is_hopeless = self._preset.grounded and self._is_searched and self._passages.confidence < self._thresholds[0]
+        if is_hopeless or (not model_input.passages and self._preset.context != "none"):
             yield AnswerStarted(version=self._opened.version, preset=self._preset.name, model=self._options.model)
             yield self._finish(WrittenAnswer(says_no_answer=True), model_input, rounds)
             return
@@ -182,6 +185,7 @@ class _WrittenAnswers:
                 preset=self._preset.name,
                 model=self._options.model,
                 citations=self._citations(model_input),
+                meanwhile=self._extractive if self._preset.grounded and self._is_searched else None,
             )
             with self._trace.step("answer", self._plan.question.words) as record:
                 spent_before = self._models.spent
@@ -213,7 +217,7 @@ class _WrittenAnswers:
             "spent": self._models.spent,
         }
         if answer.failure:
-            result = self._passages.answer().model_copy(update={"note": f"answered without a model: {answer.failure}"})
+            result = self._extractive.model_copy(update={"note": f"answered without a model: {answer.failure}"})
         else:
             result = self._checked(answer, model_input)
             common_fields["counts"] = result.counts
@@ -240,6 +244,11 @@ class _WrittenAnswers:
             question = self._opened.question(question.words, stopped=self._trace.stopped)
         return QuestionEvidence(self._opened, self._search, question, plan.fallback, plan.filters)
 
+    @functools.cached_property
+    def _extractive(self) -> AnswerResult:
+        """The answer in place of the model's, and until it has written."""
+        return self._passages.answer()
+
     def _checked(self, answer: WrittenAnswer, model_input: ModelInput) -> AnswerResult:
         """Return what a model wrote with the citations that passages support; a grounded preset replaces what none supports.
 
@@ -251,9 +260,8 @@ class _WrittenAnswers:
             with_support(answer.parts, texts, self._plan.question.words) if checks else (answer.parts, 0)
         )
         counts = with_uncited(answer.counts, supported).model_copy(update={"unsupported": unsupported})
-        is_searched = self._preset.context == "retrieved" and bool(self._plan.question.words)
-        confidence = self._passages.confidence if is_searched else None
-        sure_above = thresholds(self._corpus.answer, self._opened.calibration)[1]
+        confidence = self._passages.confidence if self._is_searched else None
+        sure_above = self._thresholds[1]
         is_cited = any(part.citations for part in supported if not isinstance(part, FigurePart))
         if self._preset.grounded and texts:
             replaced_because = ""
@@ -263,16 +271,15 @@ class _WrittenAnswers:
             elif not answer.says_no_answer and not is_cited:
                 replaced_because = "no passage supports what the model wrote, so these are the passages themselves"
             if replaced_because:
-                result = self._passages.answer()
-                return result.model_copy(
-                    update={"note": replaced_because, "counts": counts, "unsure": not result.abstained}
+                return self._extractive.model_copy(
+                    update={"note": replaced_because, "counts": counts, "unsure": not self._extractive.abstained}
                 )
         parts: list[Part] = [] if answer.says_no_answer else [*supported]
         if parts or not checks:
             parts += self._figures_after(model_input)
         citations = self._citations(model_input)
-        if parts and self._preset.grounded and self._preset.figures == "in_place":
-            figures = self._passages.material.figures if is_searched else ()
+        if parts and self._preset.grounded and self._preset.figures != "after":
+            figures = self._passages.material.figures if self._is_searched else ()
             parts, citations = self._with_figures(parts, citations, model_input, figures)
         cited = {n for part in parts for n in part.citations}
         return AnswerResult(
@@ -347,9 +354,19 @@ class _WrittenAnswers:
             self._opened.template,
             images=[(name, self._opened.picture(name)) for name in pictures],
             captions=Content.CAPTIONS in self._preset.sends,
+            figure_names=self._preset.figures == "in_place",
             context_chars=self._corpus.answer.context_chars,
             query_picture=question.picture if self._model_sees else None,
         )
+
+    @property
+    def _is_searched(self) -> bool:
+        return self._preset.context == "retrieved" and bool(self._plan.question.words)
+
+    @property
+    def _thresholds(self) -> tuple[float, float]:
+        """The confidence below which nothing answers, and above which an answer is sure."""
+        return thresholds(self._corpus.answer, self._opened.calibration)
 
     @property
     def _model_sees(self) -> bool:
@@ -394,7 +411,8 @@ class _WrittenAnswers:
     def _found(self, query: str) -> list[Hit]:
         plan, passages = self._plan, self._preset.passages
         if query == plan.question.words and not plan.retrieval.searches_only_pages:
-            return self._retrieved.hits[:passages]
+            is_read = self._preset.grounded and plan.question.picture is None
+            return ((is_read and self._retrieved.rows_that_answer()) or self._retrieved.hits)[:passages]
         resolve = self._opened.resolved if plan.retrieval.searches_only_pages else self._opened.resolved_without_pages
         return self._hits(plan.question.reworded(query), plan.retrieval, passages, resolve(plan.filters))
 

@@ -2,8 +2,7 @@
 
 import functools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from backends.engines.analyser import query_terms
 from pipeline.published.version import OpenVersion
@@ -15,27 +14,14 @@ from tasks.answering.asked_figures import asked_figures, speaks_of_pictures
 from tasks.answering.candidates import TYPE_SENTENCES, Candidate, candidates, is_how_to, lacks_asked_type, scores
 from tasks.answering.confidence import NEARNESS, PASSAGES, Evidence, confidence, gather, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.extract import extract
+from tasks.answering.extract import Material, extract, rows_that_answer
 from tasks.answering.narrow import NOTHING
 from tasks.answering.passages import PROCEDURE_REACH, REACH, Passage, around, read_passage, text_before
 from tasks.answering.retrievers import Search
+from tasks.answering.rewrite import questions_in
 
 RANKED = 3
 """Rows ranked for each passage of an answer: some rows overlap."""
-
-
-@dataclass(frozen=True)
-class Material:
-    """The passages that an answer may show, their sentences with scores, and the figures of their pages.
-
-    ``tags`` are those of their documents' figures; ``figures`` have a probability each, best first.
-    """
-
-    passages: Sequence[Passage] = ()
-    candidates: Sequence[Candidate] = ()
-    scores: Sequence[float] = ()
-    tags: Mapping[str, str] = field(default_factory=dict)
-    figures: Sequence[tuple[Hit, float]] = ()
 
 
 class QuestionEvidence:
@@ -47,7 +33,7 @@ class QuestionEvidence:
     def __init__(
         self, opened: OpenVersion, search: Search, question: EmbeddedQuery, plan: Preset, filters: Filters, k: int = 0
     ) -> None:
-        self._opened, self._search, self._question, self._plan = opened, search, question, plan
+        self._opened, self._search, self._question, self._plan, self._filters = opened, search, question, plan, filters
         self._resolved = opened.resolved_without_pages(filters)
         self._max_passages = opened.settings().answer.passages
         self._k = max(k, self._max_passages * RANKED)
@@ -75,30 +61,39 @@ class QuestionEvidence:
 
     def answer(self) -> AnswerResult:
         """Return the best passages, or the nearest one where confidence is low, or an abstention."""
-        opened, question = self._opened, self._question
+        opened = self._opened
         abstain_below, sure_above = thresholds(opened.settings().answer, opened.calibration)
-        material = Material() if self.confidence < abstain_below else self.material
-        with self._search.trace.step("extract", question.words):
+        materials = [] if self.confidence < abstain_below else self._materials()
+        with self._search.trace.step("extract", self._question.words):
             answer = extract(
-                question.words,
-                material.passages,
-                material.candidates,
-                material.scores,
+                materials,
                 opened.template,
                 corpus=opened.workspace.corpus.name,
                 version=opened.version,
                 max_passages=self._max_passages,
-                tags=material.tags,
-                figures=material.figures,
             )
         unsure = abstain_below <= self.confidence < sure_above and not answer.abstained
         return answer.model_copy(update={"confidence": self.confidence, "unsure": unsure})
+
+    def rows_that_answer(self) -> list[Hit]:
+        """Return the rows of the best passages that answer, whole, for a model."""
+        return [row for material in self._materials() for row in rows_that_answer(material)]
+
+    def _materials(self) -> list[Material]:
+        """Return what an answer may show for each of the questions that were asked in one."""
+        questions = questions_in(self._question.words)
+        if len(questions) == 1 or self._question.picture is not None:
+            return [self.material]
+        asked = (self._opened.question(words, stopped=self._search.trace.stopped) for words in questions)
+        return [
+            QuestionEvidence(self._opened, self._search, question, self._plan, self._filters).material for question in asked
+        ]
 
     @functools.cached_property
     def _read(self) -> tuple[Material, Evidence]:
         opened, question, trace = self._opened, self._question, self._search.trace
         if self._resolved == NOTHING:
-            return Material(), {}
+            return Material(question.words), {}
         hits = self.hits[: self._max_passages * RANKED]
         with trace.step("passages", question.words):
             passages = _passages(opened, hits, is_how_to(question.words))
@@ -134,7 +129,7 @@ class QuestionEvidence:
                 lacks_type=lacks_asked_type(question.words, (answer_candidates[index].text for index in best)),
                 judged=bool(self._plan.rerank) and isinstance(self._plan.rerank[-1], Scored),
             )
-        return Material(passages, answer_candidates, candidate_scores, tags, figures), features
+        return Material(question.words, passages, answer_candidates, candidate_scores, tags, figures), features
 
 
 def _figures(

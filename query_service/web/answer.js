@@ -17,6 +17,15 @@ const boxesByPage = (cited) => {
 };
 
 export const titleOf = (cited) => cited.title || fileName(cited.source);
+const MOST_TITLE = 60; // characters
+
+// What stands before the first colon or dash of a long title.
+export const shortTitle = (cited) => {
+  const title = titleOf(cited);
+  if (title.length <= MOST_TITLE) return title;
+  const [head] = title.split(/:\s|\s[-–—|]\s/);
+  return head.length <= MOST_TITLE ? head : `${head.slice(0, MOST_TITLE).replace(/\s+\S*$/, "")}…`;
+};
 export const nameOf = (cited, page = cited.page) => pageName(page, labelsOf(cited).get(page));
 
 // The corpus and version of what is cited, of several that were asked; of is { corpus, version }.
@@ -192,6 +201,7 @@ export class Drawing {
   #kept = new Map();
   #fresh = new Map();
   #written = null; // the text node that grows
+  #awaited = null; // the start of an answer of which no word has come; the extractive one is drawn until then
 
   constructor(box, corpus) {
     this.#box = box;
@@ -200,8 +210,15 @@ export class Drawing {
   }
 
   take(event) {
+    if (this.#awaited) {
+      this.#know(this.#awaited);
+      this.#parts = [];
+      this.#awaited = null;
+    }
     if (event.event === "start") {
-      this.#know(event);
+      this.#awaited = event.meanwhile?.parts.length ? event : null;
+      this.#know(this.#awaited ? event.meanwhile : event);
+      this.#parts = this.#awaited ? event.meanwhile.parts : [];
       if (event.model !== null) this.#draw();
     } else if (event.event === "text") {
       const before = this.#parts[event.part]?.text ?? "";
@@ -250,7 +267,7 @@ export class Drawing {
     ].filter(Boolean);
     const waiting = !result && [
       ...(sections.length ? [] : [this.#keep("skeleton", () => skeleton(5))]),
-      ...(this.#of.model === null ? [] : [this.#keep("writing", () => el("p", { class: "writing", "aria-hidden": "true" }, "Writing"))]),
+      ...((this.#awaited ?? this.#of).model === null ? [] : [this.#keep("writing", () => el("p", { class: "writing", "aria-hidden": "true" }, "Writing"))]),
     ];
     settle(this.#box, [...above, ...sections, ...(waiting || [])]);
     this.#kept = this.#fresh;
@@ -346,8 +363,11 @@ export function colophon({ model, citations, counts, rounds }) {
   ].filter(Boolean);
 }
 
+// Citations by document, each document's name once.
 export function sources(citations, of) {
-  return citations.map((citation) => {
+  const firstOf = (citation) => citations.findIndex(({ corpus, doc_id: id }) => corpus === citation.corpus && id === citation.doc_id);
+  const places = citations.map((citation, index) => ({ citation, first: firstOf(citation), index }));
+  return places.sort((one, other) => one.first - other.first || one.index - other.index).map(({ citation, first, index }) => {
     const place = placeOf(citation, of);
     const boxes = place.boxes.get(citation.page) ?? [];
     const thumbnail = el("img", {
@@ -358,7 +378,8 @@ export function sources(citations, of) {
       el("button", { type: "button", class: "source", "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
         el("span", { class: "sheet" }, thumbnail),
         el("span", { class: "cited" },
-          el("span", { class: "cited-name", title: plainName(citation.source) }, el("span", { class: "cite" }, String(citation.n)), ` ${titleOf(citation)}`),
+          el("span", { class: "cited-name", title: plainName(citation.source) },
+            el("span", { class: "cite" }, String(citation.n)), index === first && ` ${shortTitle(citation)}`),
           el("span", { class: "cited-page" }, citation.corpus ? `${citation.corpus}, ${nameOf(citation)}` : begun(nameOf(citation))),
           citation.superseded && el("span", { class: "cited-section" }, citation.superseded),
           citation.section_path.length > 0 && el("span", { class: "cited-section" }, citation.section_path.at(-1)))),

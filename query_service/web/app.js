@@ -1,4 +1,4 @@
-import { Drawing, colophon, image, nameOf, originOf, placeOf, placeOfFigure, skeleton, sources } from "./answer.js";
+import { Drawing, colophon, image, nameOf, originOf, placeOf, placeOfFigure, shortTitle, skeleton, sources } from "./answer.js";
 import { TABS, browse, stop as stopBrowsing } from "./browse.js";
 import FILTERS from "./filters.js"; // schemas.filters.inputs
 import { askWho, drawUser } from "./key.js";
@@ -738,7 +738,7 @@ function hitCard(hit, rank, version) {
     el("div", { class: "hit-head" },
       el("span", { class: "rank", "aria-hidden": "true" }, String(rank)),
       el("button", { type: "button", class: "link place", title: plainName(hit.source), "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
-        `${hit.corpus ? `${hit.corpus}: ` : ""}${fileName(hit.source)}, ${pages}`),
+        `${hit.corpus ? `${hit.corpus}: ` : ""}${shortTitle(hit)}, ${pages}`),
       el("span", { class: "modality" }, hit.modality),
       el("span", { class: "score", title: "Score; compares within this list only" }, hit.score.toPrecision(3)),
       !state.documents.includes(hit.source) && overviews.get(state.corpus).documents > 1 && el("button", {

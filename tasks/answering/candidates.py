@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from schemas.filters import Modality
@@ -30,7 +31,7 @@ STEPS = 1.2
 """Bonus of a step in a how-to question, times the share of the question's words in its heading."""
 
 ASKS = 0.3
-"""Penalty of a sentence that is itself a question, or the alternative text of an image."""
+"""Penalty of a sentence that is itself a question or only repeats it, or the alternative text of an image."""
 
 TYPED = 0.2
 """Bonus of a text with a number that the question lacks, if the question asks for one. Of 183 short answers 26 % instead of 24 %
@@ -64,6 +65,10 @@ _TYPES = (
 TYPE_SENTENCES = 10
 """Number of the best sentences of which one should have what the question asks for."""
 
+_YES_OR_NO = re.compile(
+    r"\W*(?:is|are|was|were|do|does|did|can|could|may|must|should|will|would|has|have|had)\b", re.IGNORECASE
+)
+_PROBLEM = re.compile(r"\W*(?:problem|symptom|question|q)\s*:", re.IGNORECASE)
 _DESCRIBES_IMAGE = re.compile(
     r"\s*(?:an? |the |this )?(?:image|picture|screen ?shot|photo(?:graph)?|illustration) (?:of|is|shows?)\b", re.IGNORECASE
 )
@@ -180,7 +185,27 @@ def scores(
         score + NEAR * similarity_by_candidate.get(candidate, farthest)
         for candidate, score in zip(candidates, by_words, strict=True)
     ]
+    # What stands behind a question of the document, or behind the problem that is asked about, answers it.
+    repeats = [
+        bool(passages[candidate.passage].blocks[candidate.block].sentences) and repeats_question(candidate.text, question)
+        for candidate in candidates
+    ]
+    for index, (candidate, following) in enumerate(pairwise(candidates)):
+        if repeats[index] and following.passage == candidate.passage and not repeats[index + 1]:
+            candidate_scores[index + 1] = max(candidate_scores[index : index + 2])
+    candidate_scores = [score - ASKS * is_repeat for score, is_repeat in zip(candidate_scores, repeats, strict=True)]
     return candidate_scores, similarity_by_candidate
+
+
+def repeats_question(text: str, question: str) -> bool:
+    """Return whether a text asks something itself, states a problem, or says nothing beyond a question.
+
+    A question for yes or no may be answered in its own words.
+    """
+    if text.rstrip().endswith("?") or _PROBLEM.match(text):
+        return True
+    words = stems(content_words(text))
+    return bool(words) and words <= stems(question) and not _YES_OR_NO.match(question)
 
 
 def _word_scores(question: str, candidates: Sequence[Candidate], passages: Sequence[Passage]) -> list[float]:
@@ -203,7 +228,7 @@ def _word_scores(question: str, candidates: Sequence[Candidate], passages: Seque
         + (TYPED if asks_number and not question_numbers.issuperset(_NUMBER.findall(candidate.text)) else 0.0)
         + (DEFINES if definition and definition.match(candidate.text) else 0.0)
         - (DEFINES if definition and passages[candidate.passage].rows[0].modality is Modality.FIGURE else 0.0)
-        - (ASKS if candidate.text.rstrip().endswith("?") or _DESCRIBES_IMAGE.match(candidate.text) else 0.0)
+        - (ASKS if _DESCRIBES_IMAGE.match(candidate.text) else 0.0)
         for candidate, candidate_terms in zip(candidates, shared_terms, strict=True)
     ]
 

@@ -18,7 +18,7 @@ from tasks.answering.cite import figure_part
 from tasks.answering.highlight import sentences
 from tasks.enriching.prompts import FrontMatter, PromptError, check_placeholders, split_front_matter
 
-PLACEHOLDERS = ("question", "passages", "figures", "texts", "pictures", "query_picture", "queries")
+PLACEHOLDERS = ("question", "passages", "texts", "pictures", "query_picture", "queries")
 """Placeholders of a prompt, each written with a ``$``."""
 
 _PARTING = re.compile(r"^===[ \t]*$", re.MULTILINE)
@@ -27,10 +27,6 @@ _LONG_NUMBER = re.compile(r"\d{4,8}")
 
 MOST_LINE = 300
 """Maximum characters of a title with its section, a caption or a query."""
-
-
-MOST_NAMES = 12
-"""Maximum number of figures that ``$figures`` names; all of them stand in the passages."""
 
 
 @dataclass(frozen=True)
@@ -130,13 +126,15 @@ def compose(
     context_chars: int,
     images: Sequence[tuple[str, bytes]] = (),
     captions: bool = True,
+    figure_names: bool = True,
     query_picture: bytes | None = None,
     queries: Sequence[str] = (),
 ) -> ModelInput:
     """Return the messages for a model: passages best first, at most ``context_chars``, the last one cut at a sentence.
 
     ``images`` are figure ids with encoded pictures; those of rows that don't fit are left out. Without ``captions``, the words of
-    figures and pages aren't sent. The model sees ``query_picture`` first; ``queries`` were searched for so far.
+    figures and pages aren't sent, without ``figure_names`` no names to copy. The model sees ``query_picture`` first; ``queries``
+    were searched for so far.
     """
     # A number that a passage prints can't be the name of a figure: a reply may quote it.
     long_numbers = {
@@ -144,7 +142,7 @@ def compose(
     }
     aliases_by_figure = aliases((figure.figure_id for hit in hits for figure in hit.figures), long_numbers)
     sent_hits, tagged_passages, plain_passages = _fitting_passages(
-        hits, template, aliases_by_figure, context_chars, captions=captions
+        hits, template, aliases_by_figure if figure_names else {}, context_chars, captions=captions
     )
     held_pictures = {name for hit in sent_hits for name in (hit.figure_id, *hit.figure_refs)}
     images = [(name, picture) for name, picture in images if name in held_pictures]
@@ -152,7 +150,6 @@ def compose(
     values = {
         "question": " ".join(quoted(question).split()),
         "passages": "\n\n".join(tagged_passages),
-        "figures": " ".join(f"[IMG-{digits}]" for digits in [*figures][:MOST_NAMES]),
         "texts": "\n\n".join(plain_passages),
         "pictures": _picture_lines(
             [name for name, _ in images], sent_hits, 1 if query_picture is None else 2, captions=captions
@@ -210,7 +207,7 @@ def _sent_figures(
 
 def _head(hit: Hit, number: int) -> str:
     """Return the line over a passage: its name, document, section and page. No line of a passage can imitate it."""
-    location = [hit.title or hit.source.rpartition("/")[2], *hit.section_path]
+    location = [hit.title or hit.source.rpartition("/")[2], *hit.section_path[-1:]]
     region = next((hit_region for hit_region in hit.regions if hit_region.page == hit.page), None)
     page = region.page_name if region is not None else f"page {hit.page}"
     return f"[P{number}] {_line(' › '.join(location))}, {quoted(page)}:"
@@ -233,16 +230,20 @@ def _tagged_text(hit: Hit, template: TagTemplate) -> str:
 
 
 def _with_aliases(hit: Hit, template: TagTemplate, aliases_by_figure: Mapping[str, str], max_chars: int) -> str:
-    """Return a passage with names of figures in place of tags; those that it is, or only mentions, follow with captions."""
+    """Return a passage with names of figures in place of tags; those that it is, or only mentions, follow with captions.
+
+    Without aliases figures have no names.
+    """
     figures_by_number = {figure.number: figure for figure in hit.figures}
     pieces = []
     for words, number in template.split(_tagged_text(hit, template)[:max_chars]):
         if number is None:
             pieces.append(quoted(words))
-        elif (figure := figures_by_number.pop(number, None)) is not None:
+        elif aliases_by_figure and (figure := figures_by_number.pop(number, None)) is not None:
             pieces.append(f"[IMG-{aliases_by_figure[figure.figure_id]}]")
     trailing_captions = [
-        f"\n[IMG-{aliases_by_figure[figure.figure_id]}] {_line(figure.caption)}" for figure in figures_by_number.values()
+        f"\n[IMG-{aliases_by_figure[figure.figure_id]}] {_line(figure.caption)}"
+        for figure in (figures_by_number.values() if aliases_by_figure else ())
     ]
     return "".join([*pieces, *trailing_captions]).strip()
 

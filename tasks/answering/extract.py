@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 
 from schemas.answers import AnswerResult, Citation, FigurePart, Part, TablePart, TextPart
@@ -9,22 +10,20 @@ from schemas.evidence import CitedFigure, Hit, Span
 from schemas.filters import Modality
 from schemas.tags import TagTemplate
 from schemas.text import caption_label, mentions
+from schemas.text import folded as folded_text
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
 from tasks.answering.candidates import Candidate, is_how_to, stems
 from tasks.answering.cite import citation, figure_part
 from tasks.answering.highlight import content_words
 from tasks.answering.passages import LABEL_WORDS, Passage, PassageBlock, figures_of, read_passage
-from tasks.answering.unfold import Unfolded
-
-FURTHER = 0.35
-"""Maximum distance to the best sentence at which a further passage is unfolded."""
+from tasks.answering.unfold import SCREEN, Unfolded
 
 PROCEDURE_FURTHER = 0.6
 """Maximum distance of the best step of a procedure to the best sentence at which a how-to question shows the procedure, however
 many words are shown. It shows three of twenty procedures more."""
 
-ENOUGH = 90
-"""Words after which no further passage is unfolded."""
+WRITTEN_FROM = 2
+"""Passages that a model is sent: one of 1.5 billion parameters writes the best answers from two, and what continues the best."""
 
 MARKED, MOST_MARKED = 0.35, 3
 """Maximum distance to the passage's best sentence at which a sentence is marked, and number of marked sentences. Of 360 questions
@@ -35,65 +34,78 @@ ICON_PT = 30
 """Maximum side of an icon, in points."""
 
 
+@dataclass(frozen=True)
+class Material:
+    """The passages by rank that an answer to a question may show, their sentences with scores, and the figures of their pages.
+
+    ``tags`` are those of figures that are mentioned and stand elsewhere, by id; ``figures`` may be asked for, best first, each
+    with a probability.
+    """
+
+    question: str
+    passages: Sequence[Passage] = ()
+    candidates: Sequence[Candidate] = ()
+    scores: Sequence[float] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    figures: Sequence[tuple[Hit, float]] = ()
+
+    @cached_property
+    def how_to_terms(self) -> Set[str]:
+        """The stems of a question that asks for a procedure; empty for others."""
+        return stems(content_words(self.question)) if is_how_to(self.question) else set()
+
+    @cached_property
+    def shown_figures(self) -> Sequence[Hit]:
+        """The figures that are shown."""
+        likely = [figure for figure, probability in self.figures[:MOST_FIGURES] if probability >= SHOWN_FROM]
+        return likely if self.passages else []
+
+    @cached_property
+    def by_passage(self) -> Mapping[int, Sequence[tuple[float, Candidate]]]:
+        """The candidates of each passage with their scores, best first; the passage of the best one comes first."""
+        best: dict[int, list[tuple[float, Candidate]]] = {}
+        for pair in sorted(zip(self.scores, self.candidates, strict=True), key=lambda pair: (-pair[0], pair[1])):
+            best.setdefault(pair[1].passage, []).append(pair)
+        return best
+
+    @cached_property
+    def procedure(self) -> int | None:
+        """The passage with the best step, if a procedure is asked for and it scores about as well as the best sentence."""
+        steps = [pair for pair in zip(self.scores, self.candidates, strict=True) if self.how_to_terms and pair[1].is_step]
+        score, step = max(steps, key=lambda pair: pair[0], default=(0.0, None))
+        return step.passage if step is not None and score >= max(self.scores) - PROCEDURE_FURTHER else None
+
+    def marked(self, number: int) -> list[Candidate]:
+        """Return the candidates of a passage that answer, best first; of a procedure, which is unfolded around it, a step."""
+        ranked = self.by_passage[number]
+        marked = [candidate for score, candidate in ranked[:MOST_MARKED] if score >= ranked[0][0] - MARKED]
+        return sorted(marked, key=lambda candidate: number == self.procedure and not candidate.is_step)
+
+
 def extract(
-    question: str,
-    passages: Sequence[Passage],
-    candidates: Sequence[Candidate],
-    candidate_scores: Sequence[float],
-    template: TagTemplate,
-    *,
-    corpus: str,
-    version: str,
-    max_passages: int,
-    tags: Mapping[str, str],
-    figures: Sequence[tuple[Hit, float]] = (),
+    materials: Sequence[Material], template: TagTemplate, *, corpus: str, version: str, max_passages: int
 ) -> AnswerResult:
-    """Return the extractive answer; every word is the documents'. No passages give an abstention.
+    """Return the extractive answer to one or several questions; every word is the documents'. No passages give an abstention.
 
     The passage with the best sentence comes first, in reading order: the sentences that answer are marked and unfolded with their
-    list, short paragraph, code or figure; the rest is folded. Further passages are unfolded if they add a sentence that scores
-    about as well. ``passages`` are by rank, at most ``max_passages`` of them and those of figures asked for are shown; ``tags``
-    are of figures that are mentioned and stand elsewhere, by id; ``figures`` may be asked for, best first, each with a
-    probability.
+    list, code or figure and what follows; the rest and further passages are folded. At most ``max_passages`` of each question
+    and those of figures asked for are shown.
     """
-    best: dict[int, list[tuple[float, Candidate]]] = {}
-    for score, candidate in zip(candidate_scores, candidates, strict=True):
-        best.setdefault(candidate.passage, []).append((score, candidate))
-    order = sorted(best, key=lambda number: (-max(score for score, _ in best[number]), number))
-    top = max(candidate_scores, default=0.0)
-    shown_figures = (
-        [figure for figure, probability in figures[:MOST_FIGURES] if probability >= SHOWN_FROM] if passages else []
-    )
-    how_to_terms = stems(content_words(question)) if is_how_to(question) else set()
-    asked_ids = {figure.figure_id for figure in shown_figures}
-    answer = _Answer(template, corpus, version, tags, asked_ids, how_to_terms, speaks_of_pictures(question))
-    if answer.is_of_pictures and not how_to_terms:
-        answer.add_figures(shown_figures[:1])
-    procedure = _procedure(candidates, candidate_scores, top) if how_to_terms else None
-    for number in order:
-        if answer.passages == max_passages:
-            break
-        passage = passages[number]
-        # A figure's own row is a passage if nothing stands before it; behind others, only figures asked for are shown.
-        if passage.rows[0].modality is Modality.FIGURE and answer.passages:
-            continue
-        ranked = sorted(best[number], key=lambda pair: (-pair[0], pair[1]))
-        limit = ranked[0][0] - MARKED
-        marked_candidates = [candidate for score, candidate in ranked[:MOST_MARKED] if score >= limit]
-        if number == procedure:
-            # The procedure is unfolded around the first one, so a step leads.
-            marked_candidates = sorted(marked_candidates, key=lambda candidate: not candidate.is_step)
-        adds = number == procedure or answer.words == 0 or (answer.words < ENOUGH and ranked[0][0] >= top - FURTHER)
-        answer.add(passage, marked_candidates, unfolded=adds)
-        answer.add_figures(shown_figures)
+    answer = _Answer(template, corpus, version)
+    for material in materials:
+        answer.add_all(material, max_passages)
     return AnswerResult(version=version, abstained=not answer.parts, parts=answer.parts, citations=answer.citations)
 
 
-def _procedure(candidates: Sequence[Candidate], candidate_scores: Sequence[float], top: float) -> int | None:
-    """Return the passage with the best step, if it scores about as well as the best sentence."""
-    steps = [pair for pair in zip(candidate_scores, candidates, strict=True) if pair[1].is_step]
-    score, step = max(steps, key=lambda pair: pair[0], default=(0.0, None))
-    return step.passage if step is not None and score >= top - PROCEDURE_FURTHER else None
+def rows_that_answer(material: Material) -> list[Hit]:
+    """Return the rows of what an extractive answer unfolds of the ``WRITTEN_FROM`` best passages."""
+    rows: list[Hit] = []
+    for number in sorted(material.by_passage, key=lambda number: number != material.procedure)[:WRITTEN_FROM]:
+        passage = material.passages[number]
+        unfolded = Unfolded.around(passage, material.marked(number), (), how_to_terms=material.how_to_terms).sentences
+        row_numbers = {row_number for block_number in unfolded for row_number in passage.blocks[block_number].rows}
+        rows += [passage.rows[row_number] for row_number in sorted(row_numbers)]
+    return rows
 
 
 @dataclass
@@ -101,19 +113,40 @@ class _Answer:
     template: TagTemplate
     corpus: str
     version: str
-    tags: Mapping[str, str]
-    asked_figures: Set[str | None]
-    how_to_terms: Set[str]
-    is_of_pictures: bool
+    material: Material = field(default_factory=lambda: Material(""))
     parts: list[Part] = field(default_factory=list)
     citations: list[Citation] = field(default_factory=list)
     passages: int = 0
     words: int = 0
     figures: int = 0
     shown_figures: set[str | None] = field(default_factory=set)
+    texts: list[str] = field(default_factory=list)
     _cited: dict[str, int] = field(default_factory=dict)
 
-    def add(self, passage: Passage, marked_candidates: Sequence[Candidate], *, unfolded: bool) -> None:
+    @property
+    def asked_figures(self) -> Set[str | None]:
+        return {figure.figure_id for figure in self.material.shown_figures}
+
+    def add_all(self, material: Material, max_passages: int) -> None:
+        """Add the passages of a question."""
+        self.material, self.passages, words_before = material, 0, self.words
+        is_of_pictures = speaks_of_pictures(material.question)
+        if is_of_pictures and not material.how_to_terms:
+            self.add_figures(material.shown_figures[:1])
+        for number in material.by_passage:
+            if self.passages == max_passages:
+                break
+            passage = material.passages[number]
+            # A figure's own row is a passage if nothing stands before it; behind others, only figures asked for are shown.
+            if passage.rows[0].modality is Modality.FIGURE and self.passages:
+                continue
+            is_unfolded = number == material.procedure or self.words == words_before
+            self.add(passage, material.marked(number), unfolded=is_unfolded, figures_lead=is_of_pictures)
+            self.add_figures(material.shown_figures)
+
+    def add(
+        self, passage: Passage, marked_candidates: Sequence[Candidate], *, unfolded: bool, figures_lead: bool = True
+    ) -> None:
         """Add a passage, with its marked sentences unfolded or wholly folded; skip it if it shows only figures shown before."""
         figures = figures_of(passage)
         if passage.rows[0].modality is Modality.FIGURE and self.shown_figures.issuperset(
@@ -124,11 +157,11 @@ class _Answer:
         asked_numbers = {
             number for number, figure in figures.items() if unfolded and figure.figure_id in self.asked_figures
         }
-        selection = Unfolded.around(passage, shown_candidates, asked_numbers, how_to_terms=self.how_to_terms)
+        selection = Unfolded.around(passage, shown_candidates, asked_numbers, how_to_terms=self.material.how_to_terms)
         blocks = selection.ordered_blocks(marked_candidates[0].block if marked_candidates else None)
         writer = _PassageWriter(self, figures, selection, {(mark.block, mark.sentence) for mark in shown_candidates})
         parts = _without_empty_folds(part for block_number in blocks for part in writer.parts(block_number))
-        self.parts.extend(_answer_first(parts, figures_lead=self.is_of_pictures or bool(selection.procedure)))
+        self.parts.extend(_answer_first(parts, figures_lead=figures_lead or bool(selection.procedure)))
         self.passages += bool(parts)
 
     def add_figures(self, rows: Sequence[Hit]) -> None:
@@ -159,10 +192,15 @@ class _PassageWriter:
 
     def parts(self, block_number: int) -> Iterator[Part]:
         block = self.selection.passage.blocks[block_number]
+        # The words of a picture may stand in its own row and in a text.
+        text = folded_text(self.answer.template.without(block.text))
+        if len(text.split()) > LABEL_WORDS and any(text in shown_text for shown_text in self.answer.texts):
+            return
         cited = [self.answer.cite(self.selection.passage.rows[row_number]) for row_number in block.rows]
         marks = {sentence_number for number, sentence_number in self.marks if number == block_number}
         if block.style == "table":
-            yield self._table(self.selection.passage.rows[block.rows[0]], cited[:1], marks)
+            is_shown = block_number in self.selection.sentences
+            yield self._table(self.selection.passage.rows[block.rows[0]], cited[:1], marks, is_shown=is_shown)
             return
         shown_sentences = self.selection.sentences.get(block_number, set())
         in_procedure = block_number in self.selection.procedure
@@ -204,7 +242,9 @@ class _PassageWriter:
                     for mark_start, mark_end in marked_spans
                     if mark_start < first + len(stripped) and mark_end > first
                 ]
-                self.answer.words += 0 if folded else len(stripped.split())
+                if not folded:
+                    self.answer.words += len(stripped.split())
+                    self.answer.texts.append(folded_text(stripped))
                 yield TextPart(text=stripped, citations=cited, style=style, marked=marked, folded=folded)
 
     def _figure(
@@ -223,28 +263,33 @@ class _PassageWriter:
         """Yield the figures that a text mentions by number and that stand elsewhere."""
         labels = {label for label in mentions(text) if label.number}
         for number, figure in self.figures.items() if labels else ():
-            tag = self.answer.tags.get(figure.figure_id)
+            tag = self.answer.material.tags.get(figure.figure_id)
             if tag and caption_label(figure.caption) in labels and self.answer.figures < MOST_FIGURES:
                 yield from self._figure(number, tag, cited, folded=False)
 
-    def _table(self, row: Hit, cited: list[int], key_rows: set[int]) -> TablePart:
-        """Return a table with its figures in their cells; tags of figures that aren't shown are dropped."""
+    def _table(self, row: Hit, cited: list[int], key_rows: set[int], *, is_shown: bool) -> TablePart:
+        """Return a table with its figures in their cells; tags of figures that aren't shown are dropped.
+
+        A table that is shown for the sentence before it is folded if it is longer than a screen.
+        """
+        words = [sum(len(text.split()) for text in line) for line in row.rows]
+        folded = not (key_rows or (is_shown and sum(words) <= SCREEN))
         parts_by_tag: dict[str, FigurePart] = {}
 
         def cell(text: str) -> str:
             pieces = []
             for piece, number in self.answer.template.split(text):
                 if number is not None and piece not in parts_by_tag:
-                    parts_by_tag.update((piece, part) for part in self._figure(number, piece, cited, folded=not key_rows))
+                    parts_by_tag.update((piece, part) for part in self._figure(number, piece, cited, folded=folded))
                 if number is None or piece in parts_by_tag:
                     pieces.append(piece)
             return "".join(pieces).strip()
 
         rows = [[cell(text) for text in line] for line in row.tagged_rows]
-        shown_rows = [line for row_number, line in enumerate(rows) if row_number in {0, *key_rows}] if key_rows else []
-        self.answer.words += sum(len(text.split()) for line in shown_rows for text in line)
+        if not folded:
+            self.answer.words += sum(words[number] for number in {0, *key_rows}) if key_rows else sum(words)
         figures = list(parts_by_tag.values())
-        return TablePart(rows=rows, figures=figures, citations=cited, key_rows=sorted(key_rows - {0}), folded=not key_rows)
+        return TablePart(rows=rows, figures=figures, citations=cited, key_rows=sorted(key_rows - {0}), folded=folded)
 
 
 def _without_empty_folds(parts: Iterable[Part]) -> list[Part]:

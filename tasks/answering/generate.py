@@ -12,7 +12,7 @@ from schemas.evidence import CitedFigure, Hit
 from schemas.models import Message, Request
 from schemas.ports import StreamingModel
 from schemas.tags import TagTemplate
-from tasks.answering.candidates import stems
+from tasks.answering.candidates import repeats_question, stems
 from tasks.answering.compose import ModelInput
 from tasks.answering.highlight import content_words, sentences
 from tasks.answering.passages import read_passage
@@ -110,13 +110,13 @@ NEAR = 0.5
 """Minimum share of a cited text's words, without the question's, in two adjacent sentences of its passage. Of twenty
 inventions without a number or a name (in the tests) none reaches it, and of twenty true paraphrases 19 do."""
 
+MOST_CAPTION = 40
+"""Maximum words of what a table's rows are understood with."""
+
 _MARKER = re.compile(r"\A\s*(?:[-*•]|\(?\w{1,2}[.)])\s+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _NAME = re.compile(r"(?<=[\w,;:] )[A-Z]\w{2,}|\w*[a-z0-9]_\w+|\b[A-Z]{2,}\d*\b")
 _WORD = re.compile(r"\w+")
-_YES_OR_NO = re.compile(
-    r"\W*(?:is|are|was|were|do|does|did|can|could|may|must|should|will|would|has|have|had)\b", re.IGNORECASE
-)
 _NEGATION = re.compile(r"\b(?:not|never|no|none|without|cannot)\b|n['’]t\b", re.IGNORECASE)
 
 
@@ -127,7 +127,7 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
     stand near each other in its passages, if it negates what they say, or if it only restates the question. One without
     citations gets that of a passage with a sentence like it. Citation 1 is of the first passage.
     """
-    passage_sentences = [[text[start:end] for start, end in sentences(text)] for text in passages]
+    passage_sentences = [*map(_said, passages)]
     checked: list[Part] = []
     unsupported = 0
     # A text that cites nothing is checked sentence by sentence, since each may be from another passage.
@@ -141,7 +141,7 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
             *_NUMBER.findall(question),
             *_WORD.findall(question.casefold()),
         }
-        if not details and _restates(claim, question):
+        if not details and repeats_question(claim, question):
             checked.append(part.model_copy(update={"citations": []}))
             continue
         fitting = [
@@ -163,6 +163,15 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
         unsupported += bool(part.citations or details) and not citations
         checked.append(part.model_copy(update={"citations": citations}))
     return checked, unsupported
+
+
+def _said(text: str) -> list[str]:
+    """Return the sentences of a passage; a row of a table is one, with the heads of its columns and its caption."""
+    lines = text.splitlines()
+    header, *rows = [line for line in lines if line.startswith("|")] or [""]
+    prose = "\n".join(line for line in lines if not line.startswith("|"))
+    caption = prose if len(prose.split()) <= MOST_CAPTION else ""
+    return [*(prose[start:end] for start, end in sentences(prose)), *(f"{caption} {header} {row}" for row in rows)]
 
 
 def figures_beside(claim: str, hit: Hit, template: TagTemplate) -> list[CitedFigure]:
@@ -220,12 +229,6 @@ def _claimed_words(claim: str, question: str) -> set[str]:
     """Return the stems of a claim's content words, without the question's if it has others."""
     words = stems(content_words(claim))
     return words - stems(question) or words
-
-
-def _restates(claim: str, question: str) -> bool:
-    """Return whether a claim says nothing beyond a question that asks for more than yes or no."""
-    words = stems(content_words(claim))
-    return bool(words) and words <= stems(question) and _YES_OR_NO.match(question) is None
 
 
 def _contradicts(claim: str, passage_sentences: Sequence[str]) -> bool:

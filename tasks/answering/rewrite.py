@@ -61,6 +61,13 @@ def refers_back(question: str) -> bool:
     return _REFERS.search(question) is not None or len(own_words) < FEWEST_WORDS
 
 
+def on_topic(question: str, history: Sequence[Turn]) -> Sequence[Turn]:
+    """Return the turns up to the last one that has a content word of a question, which may go back to it; all if none has."""
+    subject = stems(content_words(question))
+    turns = [n for n, turn in enumerate(history, 1) if not subject.isdisjoint(stems(content_words(turn.question)))]
+    return history[: max(turns, default=len(history))]
+
+
 def with_subject(question: str, history: Sequence[Turn]) -> str:
     """Return a question with the content words of earlier questions, if it refers to them; else unchanged.
 
@@ -74,6 +81,21 @@ def with_subject(question: str, history: Sequence[Turn]) -> str:
         carried = " ".join(list(dict.fromkeys(filter(None, words)))[:MOST_SUBJECT_WORDS])
         standalone_question = f"{text} ({carried})" if carried else text
     return standalone_question
+
+
+MOST_QUESTIONS = 3
+"""Questions that are answered one by one: each is a search."""
+
+_NEXT_QUESTION = re.compile(r"(?<=\?)\s+(?=\w)|,?\s+and\s+(?=(?:how|what|when|where|which|who|whose|why)\b)", re.IGNORECASE)
+
+
+def questions_in(text: str) -> list[str]:
+    """Return the questions that a text asks, each with the subject of those before; the text alone if it asks one."""
+    asked = _NEXT_QUESTION.split(text.strip())
+    # What has no content word, such as "How" of "How and why", is no question.
+    if not 1 < len(asked) <= MOST_QUESTIONS or content_words(asked[0]) == asked[0] or _REFERS.search(asked[0]):
+        return [text]
+    return [with_subject(question, [Turn(question=earlier) for earlier in asked[:n]]) for n, question in enumerate(asked)]
 
 
 def reworded_follow_up(question: str, history: Sequence[Turn], model: StreamingModel, record: StepRecord) -> str:

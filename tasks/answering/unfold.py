@@ -6,13 +6,11 @@ What answers is never folded: the fold takes what surrounds it.
 import re
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from schemas.filters import Modality
 from tasks.answering.candidates import Candidate, stems
 from tasks.answering.passages import (
     Passage,
-    PassageBlock,
     is_label,
     is_table_caption,
     kept_blocks,
@@ -21,16 +19,36 @@ from tasks.answering.passages import (
     runs,
 )
 
-PARAGRAPH = 60
-"""Words up to which a marked sentence is extended within its paragraph, or a list of points is unfolded with one that answers."""
+READ_ON = 80
+"""Words read on behind the best sentence, in the page's order; as many has a list of points that is unfolded with one of them."""
 
 SCREEN = 220
 """Words of a screen. A numbered list of one is unfolded whole; of a procedure of over two, the first sentence of each step."""
 
 _REFERS = re.compile(
-    r"\s*(?:this|that|these|those|it|its|they|their|he|she|such|so|then|however|therefore|thus|otherwise|instead|but|and|also)\b",
+    r"\s*(?:(?:this|that|these|those|it|its|they|their|he|she|such|so|then|however|therefore|thus|otherwise|instead|but|and|also)\b"
+    r"|(?:solution|remedy|answer|cause|work-?around|fix|action|a)\s*:)",
     re.IGNORECASE,
 )
+"""How a sentence begins that is understood only with the one before, or the solution of a problem."""
+
+STEPS_IN_PROSE = 3
+"""Minimum number of imperatives of a procedure without numbers."""
+
+_NO_VERB = (
+    "the an? this that these those it they we you he she i there here in on at of for from with by to as if when while once "
+    "after before until since because all each every some any no only both most many one two is are was were has had will "
+    "would can could may might must shall should did and or but so than its their our your my his her not"
+)
+_IMPERATIVE = re.compile(
+    # What may come first: "Then", or "To save it,".
+    r"\W*(?:(?:then|next|now|first|finally|second|third|please|also|and)\b\W+|(?:to|if|when|once|after|before|in|on|from|for|with)\b[^.,]*,\s+)*"
+    rf"(?!(?:{_NO_VERB.replace(' ', '|')})\b)[a-z]{{2,}}(?<![^s]s)(?<!ed)(?<!ing)(?:\s+(?:on|off|in|out|up|down|back))?\s+"
+    r"(?:(?:the|an?|your|all|any|each|every|this|these|that|those|it|them|one|both|not|to|into|until)\b"
+    r"|(?-i:[A-Z“\"'<\[(]))",
+    re.IGNORECASE,
+)
+"""A sentence that tells to do something: a word that may be a verb, and what it may be done to."""
 
 
 _POINTS_AT_PICTURE = re.compile(
@@ -52,10 +70,11 @@ class Unfolded:
     sentences: dict[int, set[int]] = field(default_factory=dict)
     procedure: range = range(0)
 
-    @cached_property
-    def kept_block_numbers(self) -> list[int]:
-        """The blocks to show, folded or not."""
-        return kept_blocks(self.passage)
+    @property
+    def kept_block_numbers(self) -> range:
+        """The blocks to show, folded or not: those of the rows found, and what is unfolded before and behind them."""
+        numbers = [*kept_blocks(self.passage), *self.sentences]
+        return range(min(numbers, default=0), max(numbers, default=-1) + 1)
 
     def ordered_blocks(self, best: int | None) -> list[int]:
         """Return the blocks to show, those that answer first, then the others in reading order.
@@ -65,13 +84,13 @@ class Unfolded:
         numbers = self.kept_block_numbers
         answer = [number for number in numbers if number in self.procedure or (not self.procedure and number == best)]
         if not self.sentences.keys() & answer:
-            return numbers
-        start, stop = numbers.index(answer[0]), numbers.index(answer[-1]) + 1
-        while start > 0 and numbers[start - 1] in self.sentences:
+            return [*numbers]
+        start, stop = answer[0], answer[-1] + 1
+        while start - 1 in self.sentences:
             start -= 1
-        while stop < len(numbers) and numbers[stop] in self.sentences:
+        while stop < numbers.stop and (stop in self.sentences or self.passage.blocks[stop].style == "figure"):
             stop += 1
-        return [*numbers[start:stop], *numbers[:start], *numbers[stop:]]
+        return [*range(start, stop), *range(numbers.start, start), *range(stop, numbers.stop)]
 
     @classmethod
     def around(
@@ -92,46 +111,89 @@ class Unfolded:
             unfolded._show_procedure(lists, marked_candidates, how_to_terms)
         for candidate in marked_candidates:
             unfolded._show_candidate(candidate, lists)
+        if marked_candidates and not unfolded.procedure:
+            unfolded._read_on(marked_candidates[0])
+        unfolded._show_introduced(lists)
         unfolded._show_figures(asked_figures)
         return unfolded
 
     def _show(self, block_number: int, sentences: Iterable[int] | None = None) -> None:
-        if block_number in self.kept_block_numbers:
-            all_sentences = range(max(1, len(self.passage.blocks[block_number].sentences)))
-            self.sentences.setdefault(block_number, set()).update(all_sentences if sentences is None else sentences)
+        all_sentences = range(max(1, len(self.passage.blocks[block_number].sentences)))
+        self.sentences.setdefault(block_number, set()).update(all_sentences if sentences is None else sentences)
+
+    def _read_on(self, best: Candidate) -> None:
+        """Show ``READ_ON`` words behind the best sentence: whole sentences, items and code, to a heading or table."""
+        blocks, words_left = self.passage.blocks, READ_ON
+        for number in range(best.block, len(blocks)):
+            block = blocks[number]
+            if block.style in ("heading", "table") or is_table_caption(blocks, number):
+                return
+            first = best.sentence + 1 if number == best.block else 0
+            unread = range(first, len(block.sentences))
+            for unit in [unread] if block.style == "item" else [range(n, n + 1) for n in unread]:
+                words_left -= sum(len(block.sentence(sentence).split()) for sentence in unit)
+                if words_left < 0:
+                    return
+                self._show(number, unit)
 
     def _show_procedure(
         self, lists: Sequence[range], marked_candidates: Sequence[Candidate], how_to_terms: Set[str]
     ) -> None:
-        """Show the steps around the best sentence, or else the nearest ones behind it, with all that is between them.
-
-        A list is a procedure for the question if its heading or introduction, or half of its steps, have one of its words.
-        """
+        """Show the steps around the best sentence, or else the nearest ones behind it, with all that is between them."""
         blocks = self.passage.blocks
-        steps = [run for run in lists if len(run) > 1 and blocks[run.start].number is not None]
-        best = marked_candidates[0].block
-        procedure = next((run for run in steps if best in run), None) or min(
-            steps, key=lambda run: (run.start < best, abs(run.start - best)), default=None
-        )
-        if procedure is None:
-            return
-        introduction = paragraph_before(blocks, procedure.start)
-        title = marked_candidates[0].heading + (f" {blocks[introduction].text}" if introduction is not None else "")
-        items = [blocks[block_number].text for block_number in procedure if blocks[block_number].style == "item"]
-        if how_to_terms.isdisjoint(stems(title)) and 2 * sum(
-            not how_to_terms.isdisjoint(stems(text)) for text in items
-        ) < len(items):
-            return
+        procedure = self._numbered_steps(lists, marked_candidates[0], how_to_terms)
+        procedure = procedure or self._steps_in_prose(marked_candidates[0].block)
         stop = procedure.stop
         # The picture of the last step stands behind it.
-        while stop < len(blocks) and blocks[stop].style == "figure":
+        while procedure and stop < len(blocks) and blocks[stop].style == "figure":
             stop += 1
         self.procedure = range(procedure.start, stop)
         is_long = self._words(self.procedure) > 2 * SCREEN
         for block_number in self.procedure:
             if not (is_long and blocks[block_number].style == "code"):
                 self._show(block_number, [0] if is_long and blocks[block_number].style in ("item", "prose") else None)
-        self._show_introduction(procedure.start)
+        if procedure:
+            self._show_introduction(procedure.start)
+
+    def _numbered_steps(self, lists: Sequence[range], best: Candidate, how_to_terms: Set[str]) -> range:
+        """Return the numbered list that is a procedure for the question; empty if there is none.
+
+        Its heading or introduction, or half of its steps, have one of the question's words.
+        """
+        blocks = self.passage.blocks
+        numbered = [run for run in lists if len(run) > 1 and blocks[run.start].number is not None]
+        steps = next((run for run in numbered if best.block in run), None) or min(
+            numbered, key=lambda run: (run.start < best.block, abs(run.start - best.block)), default=range(0)
+        )
+        introduction = paragraph_before(blocks, steps.start)
+        title = best.heading + (f" {blocks[introduction].text}" if introduction is not None else "")
+        items = [blocks[block_number].text for block_number in steps if blocks[block_number].style == "item"]
+        is_asked_for = not how_to_terms.isdisjoint(stems(title)) or 2 * sum(
+            not how_to_terms.isdisjoint(stems(text)) for text in items
+        ) >= len(items)
+        return steps if is_asked_for else range(0)
+
+    def _steps_in_prose(self, best: int) -> range:
+        """Return the blocks from the first imperative of the best sentence's section to the last, ``SCREEN`` words at most."""
+        blocks = self.passage.blocks
+        headings = [number for number, block in enumerate(blocks) if block.style == "heading"]
+        section = range(
+            max((n + 1 for n in headings if n < best), default=0),
+            min((n for n in headings if n > best), default=len(blocks)),
+        )
+        imperatives = [
+            number
+            for number in section
+            if blocks[number].style in ("prose", "item")
+            for sentence in range(len(blocks[number].sentences))
+            if _IMPERATIVE.match(blocks[number].sentence(sentence))
+        ]
+        if len(imperatives) < STEPS_IN_PROSE:
+            return range(0)
+        steps = range(min(best, imperatives[0]), max(best, imperatives[-1]) + 1)
+        while len(steps) > 1 and self._words(steps) > SCREEN:
+            steps = steps[:-1] if steps[-1] > best else steps[1:]
+        return steps
 
     def _show_introduction(self, first: int) -> None:
         introduction = paragraph_before(self.passage.blocks, first)
@@ -154,84 +216,72 @@ class Unfolded:
         following = paragraph_after(blocks, candidate.block)
         # A label such as "For version 2" has the words of the question, and what follows it has the answer.
         if is_label(block) and following is not None and blocks[following].style == "prose":
-            self._show(following, _short_paragraph(blocks[following], 0))
+            self._show(following, [0])
         run = next((run for run in lists if candidate.block in run), None)
-        if candidate.block in self.procedure:
-            self._show(candidate.block, [candidate.sentence])
-            return
-        if run is not None:
-            self._show_list(run, candidate)
+        if run is not None and candidate.block not in self.procedure:
+            self._show_list(run, candidate.block, candidate.sentence, READ_ON)
             return
         self._show(candidate.block, [candidate.sentence])
-        if block.style == "prose":
-            self._show_paragraph(candidate, lists)
+        # A sentence that begins with "It" or "This" is understood only with the one before.
+        if (
+            block.style == "prose"
+            and candidate.block not in self.procedure
+            and _REFERS.match(block.sentence(candidate.sentence))
+        ):
+            previous = paragraph_before(blocks, candidate.block)
+            if candidate.sentence > 0:
+                self._show(candidate.block, [candidate.sentence - 1])
+            elif previous is not None:
+                self._show_last_sentence(previous)
         self._show_code(candidate)
 
-    def _show_paragraph(self, candidate: Candidate, lists: Sequence[range]) -> None:
+    def _show_introduced(self, lists: Sequence[range]) -> None:
+        """Show the list, table or code that an unfolded sentence with a colon introduces."""
         blocks = self.passage.blocks
-        block = blocks[candidate.block]
-        self._show(candidate.block, _short_paragraph(block, candidate.sentence))
-        previous = paragraph_before(blocks, candidate.block)
-        # A paragraph that begins with "It" or "This" is understood only with the sentence before.
-        if candidate.sentence == 0 and previous is not None and _REFERS.match(block.sentence(0)):
-            self._show_last_sentence(previous)
-        for run in lists:
-            is_adjacent = candidate.block in (run.start - 1, run.stop) and len(run) > 1
-            if is_adjacent and self._words(run) <= PARAGRAPH:
-                self._show_all(run)
-        after = candidate.block + 1
-        if block.introduces and after < len(blocks):
-            following = next((run for run in lists if run.start == after), None)
-            if following is not None:
-                self._show_list(following, candidate._replace(block=after, sentence=0), most_words=SCREEN)
+        for number, shown in [*self.sentences.items()]:
+            after = number + 1
+            if not blocks[number].introduces or len(blocks[number].sentences) - 1 not in shown or after == len(blocks):
+                continue
+            introduced = next((run for run in lists if run.start == after), None)
+            if introduced is not None:
+                self._show_list(introduced, after, 0, SCREEN)
             elif blocks[after].style == "table":
                 self._show(after, ())
-            elif blocks[after].style == "prose":
-                self._show(after, _short_paragraph(blocks[after], 0))
+            while after < len(blocks) and blocks[after].style == "code":
+                self._show(after)
+                after += 1
 
     def _words(self, block_numbers: range) -> int:
         return sum(len(self.passage.blocks[block_number].text.split()) for block_number in block_numbers)
 
-    def _show_all(self, block_numbers: range) -> None:
-        for block_number in block_numbers:
-            self._show(block_number)
-
-    def _show_list(self, run: range, candidate: Candidate, most_words: int = PARAGRAPH) -> None:
+    def _show_list(self, run: range, block_number: int, sentence: int, most_words: int) -> None:
         """Show a list whole if it is numbered or has few words, or else the item that answers."""
         blocks = self.passage.blocks
         is_numbered = blocks[run.start].number is not None and all(blocks[number].style != "code" for number in run)
         first, stop = run.start, run.stop
         if self._words(run) > (SCREEN if is_numbered else most_words):
             items = [number for number in run if blocks[number].style == "item"]
-            first = max(number for number in items if number <= candidate.block)
+            first = max(number for number in items if number <= block_number)
             stop = min((number for number in items if number > first), default=run.stop)
         if self._words(range(first, stop)) > SCREEN:
             self._show(first, [0])
-            self._show(candidate.block, _short_paragraph(blocks[candidate.block], candidate.sentence))
+            self._show(block_number, [sentence])
             return
-        self._show_all(range(first, stop))
+        for number in range(first, stop):
+            self._show(number)
         self._show_introduction(run.start)
 
     def _show_code(self, candidate: Candidate) -> None:
-        """Show the code that a sentence introduces or is about, and the sentence before code that answers."""
+        """Show the sentence before code that answers, and the code that a sentence is about."""
         blocks = self.passage.blocks
-        block, shown_sentences = blocks[candidate.block], self.sentences.get(candidate.block, set())
-        last = len(block.sentences) - 1
-        # A last sentence with a colon introduces code, even if an earlier sentence answers.
-        introduces = last in shown_sentences and block.introduces
-        following = candidate.block + 1
-        while (not block.sentences or candidate.sentence == last or introduces) and (
-            following < len(blocks) and blocks[following].style == "code"
-        ):
-            self._show(following)
-            following += 1
+        block = blocks[candidate.block]
         if block.style == "code" and (previous := paragraph_before(blocks, candidate.block)) is not None:
             self._show_last_sentence(previous)
         # A paragraph below code is about it if it points there ("the code above"), or begins with a pronoun.
         before = next((n for n in range(candidate.block - 1, -1, -1) if blocks[n].style != "figure"), None)
         if block.style == "prose" and before is not None and blocks[before].style == "code":
-            texts = {number: block.sentence(number) for number in shown_sentences}
-            if any(_POINTS_AT_CODE.search(text) or (number == 0 and _REFERS.match(text)) for number, text in texts.items()):
+            text = block.sentence(candidate.sentence)
+            if _POINTS_AT_CODE.search(text) or (candidate.sentence == 0 and _REFERS.match(text)):
                 self._show(before)
 
     def _show_figures(self, asked_figures: Collection[str]) -> None:
@@ -260,21 +310,3 @@ class Unfolded:
         block = self.passage.blocks[block_number]
         texts = map(block.sentence, self.sentences[block_number])
         return block.style == "item" or any(map(_POINTS_AT_PICTURE.search, texts))
-
-
-def _short_paragraph(block: PassageBlock, sentence_number: int) -> list[int]:
-    """Return the sentences around a given one, those after it first, that make a short paragraph."""
-    lengths = [len(block.text[start:end].split()) for start, end in block.sentences]
-    if not lengths:
-        return []
-    first = last = sentence_number
-    total = lengths[sentence_number]
-    while last + 1 < len(lengths) and total + lengths[last + 1] <= PARAGRAPH:
-        last += 1
-        total += lengths[last]
-    while first > 0 and total + lengths[first - 1] <= PARAGRAPH:
-        first -= 1
-        total += lengths[first]
-    if first == sentence_number > 0 and _REFERS.match(block.sentence(sentence_number)):
-        first -= 1
-    return list(range(first, last + 1))

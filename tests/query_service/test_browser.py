@@ -506,6 +506,34 @@ def test_an_answer_is_shown_while_it_is_written_and_what_is_finished_stays(brows
         assert browser.run("document.querySelector('#parts figure').dataset.first"), "the element that was drawn first"
 
 
+def test_the_extractive_answer_is_shown_until_the_model_writes(browser: Browser) -> None:
+    extractive = _answer([TextPart(text="Close the valve.", citations=[1])]).result
+    events = Released(
+        STARTED.model_copy(update={"meanwhile": extractive}),
+        TextDelta(part=0, text="Turn it."),
+        _answer([FIRST], model=MODEL),
+    )
+    with opened(browser, _streaming(events)):
+        for text in ("Close the valve.", "Turn it."):
+            events.release()
+            browser.until(f"{READ}.includes({text!r}) && {READ}.includes('Writing')")
+        assert "Close the valve." not in browser.html
+        events.release()
+        browser.settled()
+
+
+def test_citations_of_one_document_stand_together_and_name_it_once(browser: Browser) -> None:
+    title = "The Kestrel pump of the second series: installation, service and spare parts"
+    others = [
+        CITED.model_copy(update={"n": n, "doc_id": doc_id, "title": title})
+        for n, doc_id in ((2, "e" * 64), (3, CITED.doc_id))
+    ]
+    html = page_after(browser, _answering(_answer([FIRST], citations=[CITED, *others])))
+    listed = _words(re.findall(r'<aside id="citations".*?</aside>', html, re.DOTALL)[0])
+    place = "Page iv (PDF page 3) Service PDF ↗"
+    assert listed == f"Cited in this answer 1 Pump <7> {place} 3 {place} 2 The Kestrel pump of the second series {place}"
+
+
 def test_a_question_in_place_of_another_ends_it_and_nothing_of_it_is_shown(browser: Browser) -> None:
     events = Released(STARTED, TextDelta(part=0, text="Turn"), TextDelta(part=0, text=" nothing"))
     with opened(browser, _streaming(events)):

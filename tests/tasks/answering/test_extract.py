@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 
@@ -10,7 +11,7 @@ from schemas.evidence import CitedFigure, Hit
 from schemas.filters import Modality
 from schemas.tags import TagTemplate, escape, is_disarmed
 from tasks.answering.candidates import COMPARED, Candidate, candidates, scores
-from tasks.answering.extract import extract
+from tasks.answering.extract import Material, extract, rows_that_answer
 from tasks.answering.passages import RowPosition, around, read_passage, runs
 from tasks.tables.mark_up import markdown
 from tests.tasks.answering.hits import made_hit
@@ -44,17 +45,8 @@ def _ask(question: str, rows: Sequence[Hit], ranking: Sequence[str] = (), max_pa
     passages = [read_passage([by_id[name] for name in run], ranks, TEMPLATE) for run in around(positions, ranked)]
     some = candidates(passages, TEMPLATE)
     scored, _ = scores(question, some, passages, lambda compared: [0.0] * len(compared), max_passages=max_passages)
-    return extract(
-        question,
-        passages,
-        some,
-        scored,
-        TEMPLATE,
-        corpus="c",
-        version="v",
-        max_passages=max_passages,
-        tags={FIGURES[0].figure_id: TAGS[0]},
-    )
+    material = Material(question, passages, some, scored, tags={FIGURES[0].figure_id: TAGS[0]})
+    return extract([material], TEMPLATE, corpus="c", version="v", max_passages=max_passages)
 
 
 def _unfolded(answer: AnswerResult) -> list[str]:
@@ -66,8 +58,9 @@ def _marked(answer: AnswerResult) -> list[str]:
     return [part.text[start:end] for part in answer.parts if isinstance(part, TextPart) for start, end in part.marked]
 
 
-LONG = " ".join(
-    f"Nothing of note happens in part {number} of this rather long and winding paragraph." for number in range(9)
+# One sentence that is too long to be read on.
+LONG = (
+    "; ".join(f"nothing of note happens in part {number} of this rather long and winding one" for number in range(9)) + "."
 )
 
 
@@ -424,3 +417,75 @@ def test_the_alternative_text_of_an_image_does_not_begin_an_answer() -> None:
         _hit("b", "The flange bolt takes a torque of 9 Nm.", section="Torque"),
     ]
     assert _unfolded(_ask("What torque does the flange bolt take?", rows))[0] == rows[1].text
+
+
+def test_what_follows_the_sentence_is_read_on_over_the_borders_of_rows_to_a_heading() -> None:
+    rows = [
+        _hit("a", "The flange bolt takes 9 Nm. Grease it."),
+        _hit("b", "Wait an hour.\n\n• Check the gap."),
+        _hit("c", "Service\n\nThe seal is of rubber."),
+    ]
+    texts = ["The flange bolt takes 9 Nm. Grease it.", "Wait an hour.", "• Check the gap."]
+    answer = _ask("What torque does the flange bolt take?", rows, ["a"])
+    assert _unfolded(answer) == texts
+    assert [cited.evidence_id for cited in answer.citations] == ["a", "b"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_procedure_without_numbers_is_shown_whole_and_in_order(seed: int) -> None:
+    random = Random(seed)
+    verbs = random.sample(["Open", "Close", "Press", "Turn", "Unscrew", "Wipe", "Choose", "Remove", "Tighten", "Drain"], 6)
+    openings = ["", "Then ", "Next, ", "If the lamp is red, ", "To empty it, "]
+    steps = []
+    for verb in verbs:
+        opening = random.choice(openings)
+        steps.append(
+            f"{opening}{verb.lower() if opening else verb} the {random.choice(['cover', 'valve', 'bowl'])} {len(steps)}."
+        )
+    steps.insert(random.randrange(1, 6), "Replace the filter element.")
+    borders = sorted(random.sample(range(1, 7), 2))
+    paragraphs = [" ".join(steps[start:stop]) for start, stop in zip([0, *borders], [*borders, 7], strict=True)]
+    rows = [_hit(f"r{number}", text) for number, text in enumerate([*paragraphs, f"Parts\n\n{LONG}"])]
+    answer = _ask("How do I replace the filter element?", rows[:3], [random.choice(["r0", "r1", "r2"])])
+    assert " ".join(_unfolded(answer)) == " ".join(steps)
+
+
+@pytest.mark.parametrize(
+    "problem", ["Problem: the spindle doesn't turn.", "Why doesn't the spindle turn?", "The spindle turns not."]
+)
+def test_a_problem_is_answered_by_what_stands_behind_it(problem: str) -> None:
+    solution = "Solution: release the emergency stop."
+    answer = _ask("What if the spindle doesn't turn?", [_hit("a", f"{LONG}\n\n{problem}\n\n{solution}\n\n{LONG}")])
+    assert _unfolded(answer) == [problem, solution]
+    assert _marked(answer)[-1] == solution
+
+
+def test_a_table_that_the_answering_sentence_introduces_is_shown() -> None:
+    rows = [_hit("a", "The flange bolts take these torques:"), _table("", ["Size", "Nm"], ["M6", "9"], ["M8", "25"])]
+    table = next(part for part in _ask("Which torques do flange bolts take?", rows, ["a"]).parts if part.type == "table")
+    assert not table.folded
+
+
+def test_a_paragraph_is_shown_once_though_a_figure_has_its_words() -> None:
+    words = "The flange bolt of the pump takes a torque of 9 Nm."
+    rows = [_hit("f", f"{TAGS[1]}\n{words}", modality=Modality.FIGURE), _hit("a", f"{words} {LONG}", section="Torque")]
+    parts = _ask("Which torque takes the flange bolt?", rows, ["f", "a"]).parts
+    assert sum(words in getattr(part, "text", "") for part in parts) == 1
+
+
+def test_a_model_is_sent_the_whole_list_of_the_best_passage_and_the_second_best() -> None:
+    rows = [
+        _hit("s1", "1. Open the cover of the lamp.\n\n2. Turn the lamp."),
+        _hit("s2", "3. Pull the lamp out.\n\n4. Insert the new lamp."),
+        _hit("o", "A lamp burns for a year.", section="Lamps"),
+        _hit("z", "The pump is blue.", section="Pumps"),
+    ]
+    positions = [RowPosition(row.evidence_id, row.modality, tuple(row.section_path), row.page) for row in rows]
+    ranks = {"s2": 0, "o": 1, "z": 2}
+    by_id = {row.evidence_id: row for row in rows}
+    passages = [read_passage([by_id[name] for name in run], ranks, TEMPLATE) for run in around(positions, [*ranks])]
+    question = "How do I change the lamp?"
+    some = candidates(passages, TEMPLATE)
+    scored, _ = scores(question, some, passages, lambda compared: [0.0] * len(compared), max_passages=3)
+    sent = rows_that_answer(Material(question, passages, some, scored))
+    assert [row.evidence_id for row in sent] == ["s1", "s2", "o"]

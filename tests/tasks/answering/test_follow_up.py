@@ -9,7 +9,7 @@ import pytest
 from schemas.errors import BadInputError, TransientError
 from schemas.models import Reply, Request
 from schemas.retrieval import Turn
-from tasks.answering.rewrite import refers_back, reworded_follow_up, with_subject
+from tasks.answering.rewrite import on_topic, questions_in, refers_back, reworded_follow_up, with_subject
 from tasks.answering.trace import StepRecord
 
 DIALOGUES = Path(__file__).parents[3] / "bench" / "questions" / "dialogues.jsonl"
@@ -27,6 +27,25 @@ DIALOGUES = Path(__file__).parents[3] / "bench" / "questions" / "dialogues.jsonl
 )
 def test_the_subject_of_earlier_turns_is_carried_over(turns: list[str], question: str, alone: str) -> None:
     assert with_subject(question, [Turn(question=turn) for turn in turns]) == alone
+
+
+@pytest.mark.parametrize(("question", "turns"), [("Back to the pump: what does it weigh?", 1), ("And how old is it?", 2)])
+def test_a_question_that_goes_back_to_a_topic_is_asked_about_that(question: str, turns: int) -> None:
+    history = [Turn(question="Which oil does the pump need?"), Turn(question="Where is the winch?")]
+    assert on_topic(question, history) == history[:turns]
+
+
+@pytest.mark.parametrize(
+    ("text", "questions"),
+    [
+        ("What is a split and how do I delete it?", ["What is a split", "how do I delete it? (split)"]),
+        ("Which oil does the pump need? Where is the winch?", ["Which oil does the pump need?", "Where is the winch?"]),
+        ("How and where is the pump mounted?", ["How and where is the pump mounted?"]),
+        ("Does the pump need oil and water?", ["Does the pump need oil and water?"]),
+    ],
+)
+def test_two_questions_in_one_are_answered_one_by_one(text: str, questions: list[str]) -> None:
+    assert questions_in(text) == questions
 
 
 def test_the_dialogues_of_the_benchmark_refer_back_and_their_full_questions_do_not() -> None:

@@ -192,6 +192,13 @@ def test_a_sentence_that_denies_a_claim_contradicts_it_beside_one_that_is_like_i
     assert part.citations == []
 
 
+def test_a_row_of_a_table_supports_a_claim_whatever_other_rows_deny() -> None:
+    table = "Torque of bolts\n| Bolt | Nm | Grease |\n| --- | --- | --- |\n| M6 | 9 | not needed |\n| M8 | 25 | a little |"
+    claim = TextPart(text="The torque of the M8 bolt is 25 Nm.", citations=[1])
+    (part,), _ = with_support([claim], [table], "What does the M8 bolt take?")
+    assert part.citations == [1]
+
+
 def test_a_figure_without_words_supports_nothing() -> None:
     claim = TextPart(text="The valve is closed by hand before the test.", citations=[1])
     (part,), count = with_support([claim], [""], "When is it closed?")

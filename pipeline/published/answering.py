@@ -185,7 +185,7 @@ class _WrittenAnswers:
                 preset=self._preset.name,
                 model=self._options.model,
                 citations=self._citations(model_input),
-                meanwhile=self._extractive if self._preset.grounded and self._is_searched else None,
+                meanwhile=self._passages.answer() if self._preset.grounded and self._is_searched else None,
             )
             with self._trace.step("answer", self._plan.question.words) as record:
                 spent_before = self._models.spent
@@ -217,7 +217,7 @@ class _WrittenAnswers:
             "spent": self._models.spent,
         }
         if answer.failure:
-            result = self._extractive.model_copy(update={"note": f"answered without a model: {answer.failure}"})
+            result = self._passages.answer().model_copy(update={"note": f"answered without a model: {answer.failure}"})
         else:
             result = self._checked(answer, model_input)
             common_fields["counts"] = result.counts
@@ -244,11 +244,6 @@ class _WrittenAnswers:
             question = self._opened.question(question.words, stopped=self._trace.stopped)
         return QuestionEvidence(self._opened, self._search, question, plan.fallback, plan.filters)
 
-    @functools.cached_property
-    def _extractive(self) -> AnswerResult:
-        """The answer in place of the model's, and until it has written."""
-        return self._passages.answer()
-
     def _checked(self, answer: WrittenAnswer, model_input: ModelInput) -> AnswerResult:
         """Return what a model wrote with the citations that passages support; a grounded preset replaces what none supports.
 
@@ -271,8 +266,9 @@ class _WrittenAnswers:
             elif not answer.says_no_answer and not is_cited:
                 replaced_because = "no passage supports what the model wrote, so these are the passages themselves"
             if replaced_because:
-                return self._extractive.model_copy(
-                    update={"note": replaced_because, "counts": counts, "unsure": not self._extractive.abstained}
+                result = self._passages.answer()
+                return result.model_copy(
+                    update={"note": replaced_because, "counts": counts, "unsure": not result.abstained}
                 )
         parts: list[Part] = [] if answer.says_no_answer else [*supported]
         if parts or not checks:

@@ -22,6 +22,9 @@ PROCEDURE_FURTHER = 0.6
 """Maximum distance of the best step of a procedure to the best sentence at which a how-to question shows the procedure, however
 many words are shown. It shows three of twenty procedures more."""
 
+FURTHER, ENOUGH = 0.35, 40
+"""Maximum distance to the best sentence at which a further passage is unfolded, and words after which none is."""
+
 WRITTEN_FROM = 2
 """Passages that a model is sent: one of 1.5 billion parameters writes the best answers from two, and what continues the best."""
 
@@ -130,7 +133,7 @@ class _Answer:
     def add_all(self, material: Material, max_passages: int) -> None:
         """Add the passages of a question."""
         self.material, self.passages, words_before = material, 0, self.words
-        is_of_pictures = speaks_of_pictures(material.question)
+        is_of_pictures, top = speaks_of_pictures(material.question), max(material.scores, default=0.0)
         if is_of_pictures and not material.how_to_terms:
             self.add_figures(material.shown_figures[:1])
         for number in material.by_passage:
@@ -140,7 +143,8 @@ class _Answer:
             # A figure's own row is a passage if nothing stands before it; behind others, only figures asked for are shown.
             if passage.rows[0].modality is Modality.FIGURE and self.passages:
                 continue
-            is_unfolded = number == material.procedure or self.words == words_before
+            adds = self.words - words_before < ENOUGH and material.by_passage[number][0][0] >= top - FURTHER
+            is_unfolded = number == material.procedure or self.words == words_before or adds
             self.add(passage, material.marked(number), unfolded=is_unfolded, figures_lead=is_of_pictures)
             self.add_figures(material.shown_figures)
 

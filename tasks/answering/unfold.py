@@ -20,7 +20,10 @@ from tasks.answering.passages import (
 )
 
 READ_ON = 80
-"""Words read on behind the best sentence, in the page's order; as many has a list of points that is unfolded with one of them."""
+"""Words read on behind the best sentence, in the page's order."""
+
+SHORT_LIST = 60
+"""Maximum words of a list of points that is unfolded with one that answers."""
 
 SCREEN = 220
 """Words of a screen. A numbered list of one is unfolded whole; of a procedure of over two, the first sentence of each step."""
@@ -219,7 +222,7 @@ class Unfolded:
             self._show(following, [0])
         run = next((run for run in lists if candidate.block in run), None)
         if run is not None and candidate.block not in self.procedure:
-            self._show_list(run, candidate.block, candidate.sentence, READ_ON)
+            self._show_list(run, candidate.block, candidate.sentence, SHORT_LIST)
             return
         self._show(candidate.block, [candidate.sentence])
         # A sentence that begins with "It" or "This" is understood only with the one before.

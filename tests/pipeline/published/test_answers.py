@@ -76,7 +76,7 @@ def opened(folder: Path, extra: str = "") -> PublishedCorpus:
 
 
 def copying(call: Call) -> str:
-    """Write the first sentence of each passage, and behind it the figures that it holds."""
+    """Write the first sentence of each passage, and behind it the figures that it names."""
     passages = re.split(r"(?m)^(?=\[P\d+\])", call.prompt)[1:]
     return "\n".join(
         f"{SENTENCE.findall(passage)[0]} [P{n}]. {' '.join(dict.fromkeys(FIGURE.findall(passage)))}"
@@ -92,7 +92,7 @@ def figures(result: AnswerResult) -> list[str]:
     return [part.figure_id for part in result.parts if part.type == "figure"]
 
 
-def test_an_answer_has_the_figures_that_the_model_copies_and_the_passages_that_it_cites(
+def test_an_answer_has_the_figures_of_what_the_model_copies_and_the_passages_that_it_cites(
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = copying
@@ -227,7 +227,9 @@ def test_a_number_that_no_passage_has_loses_its_citation_and_the_answer_is_not_s
     grounded = corpus.answer(AnswerQuery(QUESTION, answer="written", trace=True))
     assert "no passage supports" in grounded.note
     searched = [step.step for step in grounded.trace or [] if step.step in ("retrieve: bm25", "answer", "extract")]
-    assert searched == ["retrieve: bm25", "answer", "extract"], "the passages shown are those that the model was given"
+    assert searched == ["retrieve: bm25", "extract", "answer", "extract"], (
+        "the passages shown are those that the model was given"
+    )
     assert (grounded.parts, grounded.model, grounded.unsure) == (corpus.answer(AnswerQuery(QUESTION)).parts, None, True)
 
 
@@ -250,11 +252,11 @@ def test_a_reply_without_a_sentence_is_asked_once_more_for_the_answer_alone(
 def test_figures_that_the_model_does_not_name_are_added_beside_the_sentences_they_stand_with(
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
-    model.replies = lambda _call: "It takes 21 bar [P1]."
+    model.replies = copying
     question = "Which picture shows the steel winch?"
     result = corpus.answer(AnswerQuery(question, answer="written"))
     added = [part for part in result.parts if part.type == "figure"]
-    assert [part.added for part in added] == [True]
+    assert {part.added for part in added} == {True}
     assert {n for part in added for n in part.citations} <= {citation.n for citation in result.citations}
     assert not figures(corpus.answer(AnswerQuery(question, answer="written", settings={"grounded": False})))
 

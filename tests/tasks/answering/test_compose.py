@@ -129,7 +129,7 @@ def test_digits_of_the_text_name_no_figure() -> None:
 
 def test_passages_have_their_document_section_and_page() -> None:
     words = sent(hits=[hit("Open it.", label="iv")]).messages[-1].text
-    assert "[P1] Pump WP-200 › Service › Valves, page iv (PDF page 4):\n<passage>\nOpen it.\n</passage>" in words
+    assert "[P1] Pump WP-200 › Valves, page iv (PDF page 4):\n<passage>\nOpen it.\n</passage>" in words
 
 
 def test_the_last_passage_is_cut_at_a_sentence() -> None:

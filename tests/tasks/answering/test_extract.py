@@ -60,7 +60,7 @@ def _marked(answer: AnswerResult) -> list[str]:
 
 # One sentence that is too long to be read on.
 LONG = (
-    "; ".join(f"nothing of note happens in part {number} of this rather long and winding one" for number in range(9)) + "."
+    "; ".join(f"Nothing of note happens in part {number} of this rather long and winding one" for number in range(9)) + "."
 )
 
 
@@ -468,7 +468,7 @@ def test_a_table_that_the_answering_sentence_introduces_is_shown() -> None:
 
 def test_a_paragraph_is_shown_once_though_a_figure_has_its_words() -> None:
     words = "The flange bolt of the pump takes a torque of 9 Nm."
-    rows = [_hit("f", f"{TAGS[1]}\n{words}", modality=Modality.FIGURE), _hit("a", f"{words} {LONG}", section="Torque")]
+    rows = [_hit("f", f"{TAGS[1]}\n{words}", modality=Modality.FIGURE), _hit("a", f"{words}\n\n{LONG}", section="Torque")]
     parts = _ask("Which torque takes the flange bolt?", rows, ["f", "a"]).parts
     assert sum(words in getattr(part, "text", "") for part in parts) == 1
 

@@ -39,7 +39,10 @@ def test_a_question_that_goes_back_to_a_topic_is_asked_about_that(question: str,
     ("text", "questions"),
     [
         ("What is a split and how do I delete it?", ["What is a split", "how do I delete it? (split)"]),
-        ("Which oil does the pump need? Where is the winch?", ["Which oil does the pump need?", "Where is the winch?"]),
+        (
+            "Which oil does the pump need? Where is the blue winch?",
+            ["Which oil does the pump need?", "Where is the blue winch?"],
+        ),
         ("How and where is the pump mounted?", ["How and where is the pump mounted?"]),
         ("Does the pump need oil and water?", ["Does the pump need oil and water?"]),
     ],

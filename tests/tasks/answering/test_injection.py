@@ -133,8 +133,7 @@ def test_an_injection_stays_words_of_its_place(name: str, prompt: str) -> None:
     assert heads == re.findall(r"(?m)^\[P\d+\]", plain.messages[-1].text)
     assert set(re.findall(r"\[P\d+\]", message_text)) <= {"[P1]", "[P2]"} or prompt != "written"
     names = [f"[IMG-{digits}]" for digits in sent.figures] if prompt != "beyond-text" else []
-    listed = 2 if prompt == "written" else 1  # that prompt lists the names once more behind the question
-    assert re.findall(r"(?i)[\[\uff3b\u3010]?IMG\s?-\s?\d+\]?", message_text) == names * listed
+    assert re.findall(r"(?i)[\[\uff3b\u3010]?IMG\s?-\s?\d+\]?", message_text) == names
     assert "<think" not in message_text
     assert not set(message_text) & set("\x00\x07\x08\x1b\x7f\u202e\u2066\u200b\u2028")
     assert not TEMPLATE.numbers(message_text)

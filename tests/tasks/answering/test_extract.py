@@ -436,7 +436,7 @@ def test_a_procedure_without_numbers_is_shown_whole_and_in_order(seed: int) -> N
     random = Random(seed)
     verbs = random.sample(["Open", "Close", "Press", "Turn", "Unscrew", "Wipe", "Choose", "Remove", "Tighten", "Drain"], 6)
     openings = ["", "Then ", "Next, ", "If the lamp is red, ", "To empty it, "]
-    steps = []
+    steps: list[str] = []
     for verb in verbs:
         opening = random.choice(openings)
         steps.append(

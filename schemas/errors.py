@@ -43,6 +43,7 @@ class FailureCode(StrEnum):
     SOURCE_UNREADABLE = "source_unreadable"
     PAGE_UNREADABLE = "page_unreadable"
     FONT_UNREADABLE = "font_unreadable"
+    NEEDS_OCR = "needs_ocr"
     LAYOUT_FAILED = "layout_failed"
     PAGE_TOO_LARGE = "page_too_large"
     IMAGE_REJECTED = "image_rejected"

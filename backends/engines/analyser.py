@@ -57,6 +57,7 @@ _IS_SPACELESS = regex.compile(rf"(?V1)[{_SPACELESS}]").match
 _LATIN = regex.compile(r"\p{Latin}").match
 _CLUSTER = regex.compile(r"\X")
 _BY = regex.compile(r"(?<=\p{Nd})x(?=\p{Nd})")
+_SPACED_BY = regex.compile(r"(?<=\p{Nd}) [x×*] (?=\p{Nd})")
 _SIGNS = str.maketrans({"×": "x", "*": "x", "‐": "-", "‑": "-", "‒": "-", "–": "-", "−": "-", "\u00ad": None})
 _ACCENTS = regex.compile(
     r"(?<!и)[\u0300-\u036f]|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0655\u0670]"
@@ -71,9 +72,13 @@ def terms(text: str, language: str | None) -> str:
 
 
 def query_terms(query: str, languages: Iterable[str]) -> list[str]:
-    """Return the terms of a query in each language of a version, without duplicates."""
+    """Return the terms of a query in each language of a version, without duplicates.
+
+    The sign of a spaced dimension, ``M8 x 40``, is no term, since it stands in all dimensions.
+    """
     kinds = frozenset(languages)
-    return list(dict.fromkeys(term for token in _TOKEN.findall(query) for term in _query_terms(token, kinds)))
+    tokens = _TOKEN.findall(_SPACED_BY.sub("x", query))
+    return list(dict.fromkeys(term for token in tokens for term in _query_terms(token, kinds)))
 
 
 @functools.lru_cache(_RUNS_KEPT)

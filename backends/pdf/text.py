@@ -11,7 +11,7 @@ from schemas.documents import Line
 from schemas.drawings import Letters, PageLine, ReplacementText
 from schemas.geometry import BBox
 from schemas.tags import escape
-from schemas.text import as_superscript, may_be_raised
+from schemas.text import RAISED_SIZE, as_superscript, may_be_raised
 
 if TYPE_CHECKING:
     import pymupdf
@@ -64,8 +64,6 @@ MONO_SHARE = 0.9
 _WRITTEN = re.compile(r"\w")
 _SUBSET = re.compile(r"^[A-Z]{6}\+")
 
-RAISED_SIZE = 0.85
-"""Maximum size of raised digits, relative to that of their line. Of 97 documents marks have 0.56 to 0.81 of it."""
 RAISED_EM = (0.15, 0.8)
 """How far such digits are above the line, in ems of it."""
 

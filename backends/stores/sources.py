@@ -266,7 +266,8 @@ def _source_file(entry: os.DirEntry[str], is_link: bool, name: str) -> SourceFil
         return SourceFile(name, 0, "", _unreadable(error))
     if not stat.S_ISREG(status.st_mode):
         return SourceFile(name, 0, "", _not_a_file(status.st_mode))
-    return SourceFile(name, status.st_size, str(status.st_mtime_ns))
+    # A copy may keep the size and the modification time of the file that it replaces, never the change time.
+    return SourceFile(name, status.st_size, f"{status.st_mtime_ns} {status.st_ctime_ns}")
 
 
 def _unreadable(error: OSError) -> str:

@@ -13,6 +13,7 @@ from schemas.stages import Step
 from schemas.versions import Status
 
 _BY_ITSELF = "the next refresh tries it again by itself"
+_BY_OCR = "The other pages are indexed. Set captions.ocr, and the page is read by OCR."
 
 REMEDIES = {
     FailureCode.NEEDS_PASSWORD: "Add its password to the variable that parse.passwords_env names, then replay.",
@@ -27,7 +28,8 @@ REMEDIES = {
     FailureCode.CRASHED: "Report the document; saving it again in a PDF viewer often helps. Replay after an upgrade.",
     FailureCode.SOURCE_CHANGED: f"Nothing to do: {_BY_ITSELF}.",
     FailureCode.SOURCE_UNREADABLE: f"Let the user of refreshes read the file; {_BY_ITSELF}.",
-    FailureCode.FONT_UNREADABLE: "The other pages are indexed. Set captions.ocr, and the page is read by OCR.",
+    FailureCode.FONT_UNREADABLE: _BY_OCR,
+    FailureCode.NEEDS_OCR: _BY_OCR,
     FailureCode.PAGE_UNREADABLE: "The other pages are indexed. Replace the file by one whose page a PDF viewer shows.",
     FailureCode.LAYOUT_FAILED: "The page is indexed as rules read it. If all fail, reinstall pymupdf-layout and replay.",
     FailureCode.PAGE_TOO_LARGE: "The other pages are indexed. Scale or split the page in the source.",

@@ -75,7 +75,12 @@ def first_sources(rows: Iterable[LedgerRow]) -> dict[str, str]:
 
 def document_counts(ledger: Sequence[LedgerRow], failures: Iterable[Failure]) -> dict[str, int]:
     """Return the counts of a version's sources, documents and pages, as the note of ``assemble`` has them."""
-    codes = UNREAD_PAGES | {FailureCode.EARLIER_KEPT, FailureCode.LAYOUT_FAILED}
+    codes = UNREAD_PAGES | {
+        FailureCode.EARLIER_KEPT,
+        FailureCode.FONT_UNREADABLE,
+        FailureCode.LAYOUT_FAILED,
+        FailureCode.NEEDS_OCR,
+    }
     partly = {failure.source for failure in failures if failure.code in codes}
     return {
         "sources": len(ledger),

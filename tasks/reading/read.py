@@ -15,6 +15,7 @@ from schemas.errors import FailureCode, rejecting
 from schemas.geometry import BBox, is_level, turned, union
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape, strip
+from schemas.text import RAISED_SIZE, as_superscript, may_be_raised
 from tasks.reading.bidi import LineLetters, has_right_to_left, in_logical_order
 from tasks.reading.blocks import regroup_lines
 from tasks.tables.promised import tables_under_titles
@@ -52,6 +53,11 @@ BESIDE_EM = 0.5
 """Maximum distance of the ends of an underline from those of its words, in ems."""
 FEWEST = 2
 """Minimum bullets below each other."""
+
+MARK_GAP_EM = 0.3
+"""Maximum gap between a raised mark and the text that it stands behind, in ems of the text."""
+MARK_RISE_EM = (0.2, 0.9)
+"""How far the middle of a raised mark is above that of its text, in ems of the text; in level lines of two columns, 0 to 0.1."""
 
 _PAINT_PX = 8
 """Maximum side of an image that is only the colour painted through a larger mask."""
@@ -139,6 +145,45 @@ def _share(accent_box: BBox, letter_box: BBox) -> float:
     """Return the share of the narrower box's width that two boxes have in common."""
     narrower = min(accent_box.width, letter_box.width)
     return -accent_box.gap_x(letter_box) / narrower if narrower > 0 else 0.0
+
+
+def with_raised_marks(lines: Sequence[PageLine], letters: LineLetters) -> Sequence[PageLine]:
+    """Return lines, with each raised number that was drawn by itself, such as a footnote's mark in a cell, behind its text."""
+    visible = [line for line, is_visible in lines if is_visible]
+    raised = {
+        mark: text
+        for mark in visible
+        if may_be_raised(mark.text) and (text := _raised_over(mark, visible)) is not None
+    }
+    if not raised:
+        return lines
+    mark_by_text = {text: mark for mark, text in raised.items() if text not in raised}
+    return [
+        PageLine(_with_mark(line, mark_by_text[line], letters) if line in mark_by_text else line, is_visible)
+        for line, is_visible in lines
+        if mark_by_text.get(raised.get(line)) != line
+    ]
+
+
+def _raised_over(mark: Line, lines: Sequence[Line]) -> Line | None:
+    """Return the line behind whose last letter a smaller one stands raised."""
+    for line in lines:
+        rise = (line.bbox.centre_y - mark.bbox.centre_y) / line.size if line.size else 0.0
+        if (
+            mark.size <= RAISED_SIZE * line.size
+            and abs(mark.bbox.x0 - line.bbox.x1) <= MARK_GAP_EM * line.size
+            and MARK_RISE_EM[0] <= rise <= MARK_RISE_EM[1]
+        ):
+            return line
+    return None
+
+
+def _with_mark(line: Line, mark: Line, letters: LineLetters) -> Line:
+    (text, boxes), (mark_text, mark_boxes) = letters(line), letters(mark)
+    words = text.rstrip() + as_superscript(mark_text.strip())
+    marked = line._replace(text=escape(words), bbox=line.bbox | mark.bbox)
+    letters.keep(marked, Letters(words, [*boxes[: len(text.rstrip())], *mark_boxes[: len(mark_text.strip())]], (1, 0)))
+    return marked
 
 
 def drawn_bullets(marks: Sequence[Mark], lines: Sequence[PageLine]) -> tuple[list[Mark], list[PageLine]]:
@@ -316,6 +361,7 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
     lines = list(with_accents(list(page.lines), letters))
     lines = [PageLine(_joined_letters(line, letters), is_visible) for line, is_visible in lines]
+    lines = list(with_raised_marks(lines, letters))
     words = [line.text for line, _ in lines]
     if not "".join(words).isascii() and any(map(has_right_to_left, words)):
         lines = list(in_logical_order(lines, letters))

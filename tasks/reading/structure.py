@@ -13,6 +13,7 @@ from schemas.documents import (
     FoundBy,
     Furniture,
     Line,
+    PageFailure,
     ParsedDocument,
     PlacedFigure,
     Placement,
@@ -261,6 +262,11 @@ def structure(
         failure
         for failure in parsed.failures
         if failure.code != FailureCode.FONT_UNREADABLE or failure.page not in read_pages  # OCR read the others
+    ]
+    failures += [
+        PageFailure(placement.page, FailureCode.NEEDS_OCR, "the page is a scan: without OCR its words are left out")
+        for placement in parsed.placements
+        if placement.role is Role.PAGE_SCAN and placement.figure_id not in recognised and placement.page not in read_pages
     ]
     document = build_document(
         replace(parsed, lines=lines, failures=tuple(failures)), blocks, headings, recognised, hyphenated

@@ -31,6 +31,17 @@ def test_a_folder_gives_its_pdfs_by_relative_name(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(source)).read("b.PDF") == b"b.PDF"
 
 
+def test_a_file_that_takes_over_size_and_time_of_another_is_listed_as_changed(tmp_path: Path) -> None:
+    stamps = set[str]()
+    for text in ("45 Nm", "54 Nm"):
+        (tmp_path / "new").write_text(text)
+        os.utime(tmp_path / "new", (1_700_000_000, 1_700_000_000))
+        (tmp_path / "new").rename(tmp_path / "gear.pdf")
+        (gear,) = open_source(str(tmp_path)).files()
+        stamps.add(gear.stamp)
+    assert len(stamps) == 2
+
+
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 from backends.engines.weaviate_server import WeaviateServer
@@ -178,3 +179,24 @@ def airflow_env(tmp_path: Path) -> dict[str, str]:
         "INSET_CORPORA": str(root / "corpora"),
         "PYTHONPATH": str(root),
     }
+
+
+@pytest.fixture
+def airflow_database(airflow_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """That environment with a database: a copy of one that is migrated once for all processes of a test run."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    migrated, home = shared / "airflow-migrated", Path(airflow_env["AIRFLOW_HOME"])
+    with FileLock(shared / "airflow-migrated.lock"):
+        if not (migrated / "done").exists():
+            address = {
+                "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{migrated}/airflow.db",
+                "AIRFLOW_HOME": str(migrated),
+            }
+            command = [str(Path(sys.executable).parent / "airflow"), "db", "migrate"]
+            subprocess.run(command, env=airflow_env | address, check=True, capture_output=True)
+            (migrated / "done").touch()
+    home.mkdir(exist_ok=True)
+    shutil.copy(migrated / "airflow.db", home)
+    return airflow_env

@@ -151,9 +151,7 @@ def with_raised_marks(lines: Sequence[PageLine], letters: LineLetters) -> Sequen
     """Return lines, with each raised number that was drawn by itself, such as a footnote's mark in a cell, behind its text."""
     visible = [line for line, is_visible in lines if is_visible]
     raised = {
-        mark: text
-        for mark in visible
-        if may_be_raised(mark.text) and (text := _raised_over(mark, visible)) is not None
+        mark: text for mark in visible if may_be_raised(mark.text) and (text := _raised_over(mark, visible)) is not None
     }
     if not raised:
         return lines

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from lab.dag import has_moved
-from pipeline.corpus.workspace import open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.differences import stored_name
 from pipeline.records.ledger import read_forgotten
 from pipeline.records.publication import read_events, read_pointer
 from pipeline.run import refresh
-from tests.dags.airflow_runs import airflow, events, states
+from tests.dags.airflow_runs import DagTests, dag_tests, events
 from tests.dags.test_refresh import described
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -161,16 +161,14 @@ print(json.dumps(states))
 
 @pytest.mark.slow
 def test_scheduled_operations_run_again_and_again_and_tell_of_each_state_once(
-    tmp_path: Path, airflow_env: dict[str, str]
+    tmp_path: Path, airflow_database: dict[str, str]
 ) -> None:
     corpora, folder = tmp_path / "corpora", tmp_path / "mailbox"
     corpora.mkdir()
     to = f"tests.dags.notifier.FileNotifier: {{file: {folder / 'told'}, text: '{{{{ message }}}}'}}"
     (corpora / "pumps.yaml").write_text(f"name: pumps\nsourc: x\noperations: {{notify: {{{to}}}}}\n")
     (corpora / "winches.yaml").write_text("name: winches\nsource: x\noperations: {notify: {plugins.notify.Webhok: {}}}\n")
-    env = airflow_env | {"INSET_CORPORA": str(corpora)}
-    for command in (["db", "migrate"], ["dags", "reserialize"]):
-        assert airflow(env, *command).returncode == 0
+    env = airflow_database | {"INSET_CORPORA": str(corpora)}
     command = [sys.executable, "-W", "ignore", "-c", _FIVE_TIMES, str(folder)]
     process = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
@@ -189,7 +187,9 @@ def _ask(file: Path, question: str, page: int) -> None:
 
 
 @pytest.mark.slow
-def test_versions_are_rolled_back_and_published_with_person_and_reason(tmp_path: Path, airflow_env: dict[str, str]) -> None:
+def test_versions_are_rolled_back_and_published_with_person_and_reason(
+    tmp_path: Path, airflow_database: dict[str, str]
+) -> None:
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
     _ask(tmp_path / "q.jsonl", "Which screws hold the steel winch?", 1)
     corpus = write_corpus(tmp_path, "questions: ../q.jsonl\n")
@@ -198,45 +198,40 @@ def test_versions_are_rolled_back_and_published_with_person_and_reason(tmp_path:
     write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
     second = refresh(workspace).version
     assert second is not None
-    env = airflow_env | {"INSET_CORPORA": str(corpus.parent)}
-    assert airflow(env, "db", "migrate").returncode == 0
+    env = airflow_database | {"INSET_CORPORA": str(corpus.parent)}
+    with dag_tests(env) as dags:
+        assert dags.run("inset_roll_back", {"corpus": "manuals", "reason": "wrong screws"}) == {"roll_back": "success"}
+        pointer = read_pointer(workspace.store)
+        assert pointer is not None
+        assert (pointer.version, pointer.held) == (first, True)
+        (event,) = read_events(workspace.store, 1)
+        assert (event.reason, event.by, event.to_version) == ("wrong screws", "dag_test", first)
 
-    process = airflow(env, "dags", "test", "inset_roll_back", "--conf", '{"corpus": "manuals", "reason": "wrong screws"}')
-    assert states(env) == {"roll_back": "success"}, process.stdout + process.stderr
-    pointer = read_pointer(workspace.store)
-    assert pointer is not None
-    assert (pointer.version, pointer.held) == (first, True)
-    (event,) = read_events(workspace.store, 1)
-    assert (event.reason, event.by, event.to_version) == ("wrong screws", "dag_test", first)
+        published = dags.run("inset_publish", {"corpus": "manuals", "version": second, "reason": "screws are right"})
+        assert published == {"publish": "success"}, dags.output
+        assert events(env) == [("inset://manuals/", first), ("inset://manuals/", second)]
 
-    conf = f'{{"corpus": "manuals", "version": "{second}", "reason": "screws are right"}}'
-    process = airflow(env, "dags", "test", "inset_publish", "--conf", conf)
-    assert states(env) == {"publish": "success"}, process.stdout + process.stderr
-    assert events(env) == [("inset://manuals/", first), ("inset://manuals/", second)]
+        _evaluations_tell_what_became_worse(dags, workspace, corpus, second)
 
-    pumps_file = corpus.with_name("pumps.yaml")  # has no version, so that an evaluation of it fails
-    pumps_file.write_text("name: pumps\nsource: ../pdfs\nquestions: ../q.jsonl\n")
-    process = airflow(env, "dags", "test", "inset_evaluate", "--conf", '{"corpus": "manuals"}')
-    assert states(env) == {"corpora": "success", "evaluate": "success"}, process.stdout + process.stderr
-    assert workspace.store.exists(stored_name(second, "presets", "report.html"))
-    pumps_file.unlink()
+        refresh(workspace)
+        assert dags.run("inset_watch") == {"watch": "success", "update_assets": "success"}
 
-    _ask(tmp_path / "q.jsonl", "Who composed the opera Tosca?", 9)
-    process = airflow(env, "dags", "test", "inset_evaluate", "--conf", '{"corpus": "manuals"}')
-    assert states(env) == {"corpora": "success", "evaluate": "failed"}, process.stdout + process.stderr
-    assert "manuals became worse: since its last report: " in process.stdout + process.stderr
-
-    refresh(workspace)
-    assert airflow(env, "dags", "test", "inset_watch").returncode == 0
-    assert states(env) == {"watch": "success", "update_assets": "success"}
-
-    forgotten = {"corpus": "manuals", "source": "pump.pdf", "reason": "withdrawn", "confirm": "pump"}
-    for options, outcome in (({"dry_run": True}, "success"), ({"dry_run": False}, "failed")):
-        airflow(env, "dags", "test", "inset_forget", "--conf", json.dumps(forgotten | options))
-        assert states(env) == {"forget": outcome}
-        assert read_forgotten(workspace.store).documents == []
-    airflow(
-        env, "dags", "test", "inset_forget", "--conf", json.dumps(forgotten | {"dry_run": False, "confirm": "pump.pdf"})
-    )
+        forgotten = {"corpus": "manuals", "source": "pump.pdf", "reason": "withdrawn", "confirm": "pump"}
+        for dry_run, outcome in ((True, "success"), (False, "failed")):
+            assert dags.run("inset_forget", forgotten | {"dry_run": dry_run}) == {"forget": outcome}
+            assert read_forgotten(workspace.store).documents == []
+        dags.run("inset_forget", forgotten | {"dry_run": False, "confirm": "pump.pdf"})
     (document,) = read_forgotten(workspace.store).documents
     assert (document.by, document.reason) == ("dag_test", "withdrawn")
+
+
+def _evaluations_tell_what_became_worse(dags: DagTests, workspace: Workspace, corpus: Path, version: str) -> None:
+    pumps_file = corpus.with_name("pumps.yaml")  # has no version, so that an evaluation of it fails
+    pumps_file.write_text("name: pumps\nsource: ../pdfs\nquestions: ../q.jsonl\n")
+    assert dags.run("inset_evaluate", {"corpus": "manuals"}) == {"corpora": "success", "evaluate": "success"}, dags.output
+    assert workspace.store.exists(stored_name(version, "presets", "report.html"))
+    pumps_file.unlink()
+
+    _ask(corpus.parent.parent / "q.jsonl", "Who composed the opera Tosca?", 9)
+    assert dags.run("inset_evaluate", {"corpus": "manuals"}) == {"corpora": "success", "evaluate": "failed"}
+    assert "manuals became worse: since its last report: " in dags.output

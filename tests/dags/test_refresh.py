@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.dags.airflow_runs import airflow, states
+from tests.dags.airflow_runs import dag_tests
 
 _DESCRIBE = """
 import json
@@ -190,28 +190,22 @@ def test_no_file_however_made_takes_another_dag_away(corpora: Path, airflow_env:
 
 
 @pytest.mark.slow
-def test_airflow_loads_and_keeps_the_dag_of_every_file(corpora: Path, airflow_env: dict[str, str]) -> None:
-    migrated = subprocess.run(
-        [str(Path(sys.executable).parent / "airflow"), "db", "migrate"], env=airflow_env, capture_output=True, check=False
-    )
-    assert migrated.returncode == 0, migrated.stderr
+def test_airflow_loads_and_keeps_the_dag_of_every_file(corpora: Path, airflow_database: dict[str, str]) -> None:
     for name in ("good", "dag", "x" * 245, "a\nb\x1b[31m", os.fsdecode(b"caf\xe9")):
         (corpora / f"{name}.yaml").write_text(f"name: {name}\nsource: x\n" if name.isalpha() else "name: [\n")
     (corpora / "escape.yaml").write_text('name: "\\e[31m"\nsource: x\n')
-    loaded = described(corpora, airflow_env, _LOAD.format(folder=airflow_env["AIRFLOW__CORE__DAGS_FOLDER"]))
+    loaded = described(corpora, airflow_database, _LOAD.format(folder=airflow_database["AIRFLOW__CORE__DAGS_FOLDER"]))
     assert loaded["errors"] == {}
     assert len(loaded["dags"]) == 6 + len([name for name in loaded["dags"] if name.startswith("inset_")])
     assert {"refresh_good", "refresh_dag", "refresh_escape"} <= set(loaded["dags"])
 
 
 @pytest.mark.slow
-def test_a_notifier_gets_the_line_of_the_error(corpora: Path, tmp_path: Path, airflow_env: dict[str, str]) -> None:
+def test_a_notifier_gets_the_line_of_the_error(corpora: Path, tmp_path: Path, airflow_database: dict[str, str]) -> None:
     sent = tmp_path / "sent"
     notifier = f"tests.dags.notifier.FileNotifier: {{file: {sent}, text: '{{{{ dag.dag_id }}}}: {{{{ exception }}}}'}}"
     (corpora / "pumps.yaml").write_text(f"name: pumps\nsource: ../gone\noperations: {{notify: {{{notifier}}}}}\n")
-    env = airflow_env | {"INSET_CORPORA": str(corpora)}
-    assert airflow(env, "db", "migrate").returncode == 0
-    airflow(env, "dags", "test", "refresh_pumps")
-    assert states(env)["plan"] == "failed"
+    with dag_tests(airflow_database | {"INSET_CORPORA": str(corpora)}) as dags:
+        assert dags.run("refresh_pumps")["plan"] == "failed"
     (line,) = sent.read_text().splitlines()
     assert line.startswith(f"refresh_pumps: source {tmp_path / 'gone'} is not a folder")

@@ -22,7 +22,7 @@ from schemas.parquet import from_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage, Step
 from tests import ray_cluster
-from tests.dags.airflow_runs import airflow, states
+from tests.dags.airflow_runs import dag_tests
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -120,19 +120,15 @@ def _enrich_and_lose_a_node(workspace: Workspace, version: str, cluster: ray_clu
 
 
 def test_the_dag_enriches_on_the_cluster(
-    cluster: ray_cluster.RayCluster, tmp_path: Path, airflow_env: dict[str, str]
+    cluster: ray_cluster.RayCluster, tmp_path: Path, airflow_database: dict[str, str]
 ) -> None:
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
     corpus = write_corpus(tmp_path, f"ray: {{address: '{cluster.client}'}}\n")
-    env = airflow_env | {"INSET_CORPORA": str(corpus.parent)}
-    migrated = airflow(env, "db", "migrate")
-    assert migrated.returncode == 0, migrated.stderr
-    process = airflow(env, "dags", "test", "refresh_manuals")
-    task_states = states(env)
+    with dag_tests(airflow_database | {"INSET_CORPORA": str(corpus.parent)}) as dags:
+        task_states = dags.run("refresh_manuals")
     assert {task_states.pop("approve_plan"), task_states.pop("approve")} == {"skipped"}
-    assert set(task_states.values()) == {"success"}, process.stdout + process.stderr
-    output = process.stdout + process.stderr
-    assert "progress: embed" in output
+    assert set(task_states.values()) == {"success"}, dags.output
+    assert "progress: embed" in dags.output
 
 
 def test_a_cluster_that_wants_another_token_says_so_in_one_line(

@@ -172,6 +172,28 @@ def raised_signs(drawing: Drawing) -> None:
 
 
 @_in(KINDS)
+def marks_in_cells(drawing: Drawing) -> None:
+    """Draw a table of values, and after it the marks of their footnotes."""
+    values = [(drawing.thing(), str(drawing.pick.randint(10, 400))) for _ in range(4)]
+    height, x0, across = 2 * drawing.size, drawing.x0, 220
+    drawing.room(6 * height)
+    top = drawing.y
+    for row in range(len(values) + 1):
+        drawing.shape("rule", x0, top + row * height, x0 + 1.5 * across, top + row * height)
+    for x in (x0, x0 + across, x0 + 1.5 * across):
+        drawing.shape("rule", x, top, x, top + len(values) * height)
+    ends = []
+    for row, (name, value) in enumerate(values):
+        base = top + (row + 0.7) * height
+        drawing.put(x0 + 5, base, name)
+        ends.append((drawing.put(x0 + across + 5, base, value), base))
+    for mark, ((x, base), (name, value)) in enumerate(zip(ends, values, strict=True), 1):
+        drawing.put(x + 0.5, base - drawing.pick.uniform(0.15, 0.4) * drawing.size, str(mark), size=0.65 * drawing.size)
+        drawing.ask("row", f"{name} | {value}{mark}")
+    drawing.y = top + (len(values) + 1) * height
+
+
+@_in(KINDS)
 def struck_out(drawing: Drawing) -> None:
     """Draw a value crossed out by a rule or an annotation, and the new one."""
     for by_rule in (True, False):

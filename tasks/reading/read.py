@@ -56,8 +56,10 @@ FEWEST = 2
 
 MARK_GAP_EM = 0.3
 """Maximum gap between a raised mark and the text that it stands behind, in ems of the text."""
-MARK_RISE_EM = (0.2, 0.9)
-"""How far the middle of a raised mark is above that of its text, in ems of the text; in level lines of two columns, 0 to 0.1."""
+MARK_RISE_EM = (0.05, 0.8)
+"""How far the base line of a raised mark is above that of its text, in ems of the text; an index is below it."""
+_DESCENT_EM = 0.3
+"""How far the box of a line extends below its base line, in ems."""
 
 _PAINT_PX = 8
 """Maximum side of an image that is only the colour painted through a larger mask."""
@@ -166,11 +168,11 @@ def with_raised_marks(lines: Sequence[PageLine], letters: LineLetters) -> Sequen
 def _raised_over(mark: Line, lines: Sequence[Line]) -> Line | None:
     """Return the line behind whose last letter a smaller one stands raised."""
     for line in lines:
-        rise = (line.bbox.centre_y - mark.bbox.centre_y) / line.size if line.size else 0.0
+        rise = line.bbox.y1 - mark.bbox.y1 - _DESCENT_EM * (line.size - mark.size)
         if (
             mark.size <= RAISED_SIZE * line.size
             and abs(mark.bbox.x0 - line.bbox.x1) <= MARK_GAP_EM * line.size
-            and MARK_RISE_EM[0] <= rise <= MARK_RISE_EM[1]
+            and MARK_RISE_EM[0] * line.size <= rise <= MARK_RISE_EM[1] * line.size
         ):
             return line
     return None

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -12,6 +12,7 @@ from schemas.documents import (
     BlockKind,
     FoundBy,
     Furniture,
+    Kind,
     Line,
     PageFailure,
     ParsedDocument,
@@ -58,7 +59,10 @@ from tasks.reading.set_tables import join_continued, with_tables, with_tables_of
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "41"
+STRUCTURE_VERSION = "42"
+
+SCAN_SHARE = 0.5
+"""Minimum share of a page that a scan covers to which a system added lines in the margins."""
 
 
 def build_document(
@@ -263,17 +267,29 @@ def structure(
         for failure in parsed.failures
         if failure.code != FailureCode.FONT_UNREADABLE or failure.page not in read_pages  # OCR read the others
     ]
-    failures += [
-        PageFailure(placement.page, FailureCode.NEEDS_OCR, "the page is a scan: without OCR its words are left out")
-        for placement in parsed.placements
-        if placement.role is Role.PAGE_SCAN and placement.figure_id not in recognised and placement.page not in read_pages
-    ]
+    failures += _unread_pictures(parsed, recognised, {line.page for line in lines if line not in margins})
     document = build_document(
         replace(parsed, lines=lines, failures=tuple(failures)), blocks, headings, recognised, hyphenated
     )
     numbered = (line for line, role in margins.items() if role in (Furniture.HEAD, Furniture.FOOT, Furniture.PAGE_NUMBER))
     labels = parsed.labels or printed_labels(numbered, len(as_parsed.pages))
     return as_scanned(replace(document, pages=as_parsed.pages, labels=labels), skews, as_parsed)
+
+
+def _unread_pictures(
+    parsed: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]], pages_with_text: Set[int]
+) -> Iterator[PageFailure]:
+    """Yield a failure for each page that is a picture, but for what stands in its margins, and that OCR has not read."""
+    areas = {page.page: page.width_pt * page.height_pt for page in parsed.pages}
+    for placement in parsed.placements:
+        fills_page = placement.bbox.area >= SCAN_SHARE * areas[placement.page] and placement.kind is Kind.RASTER
+        if (
+            (placement.role is Role.PAGE_SCAN or fills_page)
+            and placement.figure_id not in recognised
+            and placement.page not in pages_with_text
+        ):
+            message = "the page is a picture: without OCR its words are left out"
+            yield PageFailure(placement.page, FailureCode.NEEDS_OCR, message)
 
 
 def _contents(parsed: ParsedDocument) -> Iterator[PageContent]:

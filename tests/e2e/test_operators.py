@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -10,7 +11,7 @@ import pytest
 
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.operations.health import corpora_health
+from pipeline.operations.health import CorpusHealth, corpora_health
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.differences import stored_name
 from pipeline.records.lease import LEASE
@@ -31,36 +32,70 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium or Chrome on PATH"),
 ]
 
-DAG = "dags/refresh_manuals"
+NAMES = ("winches", "pumps", "cranes")
+"""A corpus for each test, so that all share one Airflow."""
 FRAME = "document.querySelector('iframe').contentDocument"
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
+@dataclass(frozen=True)
+class Library:
     """A corpus of two manuals that is refreshed once it is unpaused, and evaluated again in half a day."""
-    write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
-    write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
-    question = {"id": "1", "question": "Which screws hold the steel winch?", "doc": "winch.pdf", "pages": [1]}
-    (tmp_path / "questions.jsonl").write_text(json.dumps(question))
+
+    airflow: Airflow
+    name: str
+
+    @property
+    def dag(self) -> str:
+        return f"dags/refresh_{self.name}"
+
+    @property
+    def source(self) -> Path:
+        return self.airflow.folder / self.name
+
+    def write(self, extra: str = "") -> Workspace:
+        """Write the corpus file."""
+        return _write(self.airflow.folder, self.name, extra)
+
+    def open(self) -> Workspace:
+        return open_workspace(str(self.airflow.folder / "corpora" / f"{self.name}.yaml"))
+
+    def start(self) -> str:
+        """Start a run; return its path."""
+        return f"{self.dag}/dagRuns/{self.airflow.call(f'{self.dag}/dagRuns', {'logical_date': None})['dag_run_id']}"
+
+    def scheduled(self) -> str:
+        """Unpause the DAG; return the path of the run that this starts."""
+        self.airflow.call(self.dag, {"is_paused": False}, "PATCH")
+        (run,) = wait_for(lambda: self.airflow.call(f"{self.dag}/dagRuns")["dag_runs"])
+        return f"{self.dag}/dagRuns/{run['dag_run_id']}"
+
+    def health(self) -> CorpusHealth:
+        return next(health for health in corpora_health(corpus_schedules()) if health.corpus == self.name)
+
+
+def _write(folder: Path, name: str, extra: str = "") -> Workspace:
     operations = f"operations: {{nightly_h: {(datetime.now(UTC).hour + 12) % 24}}}"
-    return open_workspace(str(write_corpus(tmp_path, f'schedule: "@once"\nquestions: ../questions.jsonl\n{operations}\n')))
+    settings = f'schedule: "@once"\nquestions: ../questions.jsonl\n{operations}\n{extra}'
+    return open_workspace(str(write_corpus(folder, settings, name=name, source=name)))
 
 
-@pytest.fixture
-def airflow(workspace: Workspace, tmp_path: Path) -> Iterator[Airflow]:
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     """Airflow with all its parts."""
-    with running(tmp_path, parts=EVERY_PART) as running_airflow:
+    folder = tmp_path_factory.mktemp("operators")
+    question = {"id": "1", "question": "Which screws hold the steel winch?", "doc": "winch.pdf", "pages": [1]}
+    (folder / "questions.jsonl").write_text(json.dumps(question))
+    for name in NAMES:
+        write_manual(folder / name / "pump.pdf", "water pump", seed=1)
+        write_manual(folder / name / "winch.pdf", "steel winch", seed=2)
+        _write(folder, name)
+    with running(folder, parts=EVERY_PART) as running_airflow:
         yield running_airflow
 
 
 def _live(workspace: Workspace) -> str | None:
     pointer = read_pointer(workspace.store)
     return pointer.version if pointer else None
-
-
-def _run(airflow: Airflow) -> str:
-    """Start a run; return its path."""
-    return f"{DAG}/dagRuns/{airflow.call(f'{DAG}/dagRuns', {'logical_date': None})['dag_run_id']}"
 
 
 def _succeeds(airflow: Airflow, run: str) -> None:
@@ -75,7 +110,8 @@ def _asks(airflow: Airflow, run: str, task: str = "approve") -> str:
     """
     asking = f"{run}/taskInstances/{task}"
     wait_for(lambda: airflow.call(asking)["state"] in ("deferred", "awaiting_input"), within_s=RUN_WITHIN_S)
-    of = f"dag_id=refresh_manuals, task_id={task}, run_id={run.rpartition('/')[2]}, map_index=-1"
+    dag_id, run_id = run.split("/")[1::2]
+    of = f"dag_id={dag_id}, task_id={task}, run_id={run_id}, map_index=-1"
     noticed = f"TaskInstance Finished: {of}, ti_id={airflow.call(asking)['id']}"  # of this try
     wait_for(lambda: noticed in airflow.log())
     return f"{asking}/-1/hitlDetails"
@@ -86,25 +122,24 @@ def _reject(airflow: Airflow, run: str) -> None:
     assert airflow.ended(run) == "failed"
 
 
-def _a_lost_source_is_named_and_tried_again(airflow: Airflow, folder: Path) -> None:
-    (folder / "pdfs").rename(folder / "away")
-    run = _run(airflow)
+def _a_lost_source_is_named_and_tried_again(library: Library, folder: Path) -> None:
+    airflow, away = library.airflow, folder / "away"
+    library.source.rename(away)
+    run = library.start()
     wait_for(lambda: airflow.call(f"{run}/taskInstances/plan")["state"] == "up_for_retry", within_s=RUN_WITHIN_S)
     with Browser(folder / "reader") as browser:
         airflow.log_in(browser, "ada")
-        browser.open(f"{airflow.address}/{DAG}/runs/{quote(run.rpartition('/')[2])}/plugin/inset_run")
+        browser.open(f"{airflow.address}/{library.dag}/runs/{quote(run.rpartition('/')[2])}/plugin/inset_run")
         reason = f"{FRAME}.querySelector('[data-outcome=running] [data-reason]').textContent"
-        assert "pdfs" in browser.until(f"{reason}.startsWith('plan is tried again soon (2 of 13): ') && {reason}")
-    (folder / "away").rename(folder / "pdfs")
+        assert library.name in browser.until(f"{reason}.startsWith('plan is tried again soon (2 of 13): ') && {reason}")
+    away.rename(library.source)
     _succeeds(airflow, run)
 
 
-def test_schedule_refusal_approval_and_rollback_by_the_button(
-    airflow: Airflow, workspace: Workspace, tmp_path: Path
-) -> None:
-    airflow.call(DAG, {"is_paused": False}, "PATCH")
-    (scheduled,) = wait_for(lambda: airflow.call(f"{DAG}/dagRuns")["dag_runs"])
-    _succeeds(airflow, f"{DAG}/dagRuns/{scheduled['dag_run_id']}")
+def test_schedule_refusal_approval_and_rollback_by_the_button(airflow: Airflow, tmp_path: Path) -> None:
+    library = Library(airflow, NAMES[0])
+    workspace = library.open()
+    _succeeds(airflow, library.scheduled())
     first = _live(workspace)
     assert first is not None
     evaluations = "dags/inset_evaluate/dagRuns"
@@ -114,13 +149,13 @@ def test_schedule_refusal_approval_and_rollback_by_the_button(
     assert workspace.store.exists(stored_name(first, "presets", "report.html"))
     airflow.call("dags/inset_evaluate", {"is_paused": True}, "PATCH")  # a task that runs at the end would hold Airflow up
 
-    _a_lost_source_is_named_and_tried_again(airflow, tmp_path)
+    _a_lost_source_is_named_and_tried_again(library, tmp_path)
 
-    (tmp_path / "pdfs" / "page.pdf").write_text("<html>moved</html>")
-    run = _run(airflow)
+    (library.source / "page.pdf").write_text("<html>moved</html>")
+    run = library.start()
     _reject(airflow, run)
     again = {"dag_run_id": run.rpartition("/")[2], "task_ids": ["approve"], "include_downstream": True, "dry_run": False}
-    airflow.call(f"{DAG}/clearTaskInstances", again | {"only_failed": False})
+    airflow.call(f"{library.dag}/clearTaskInstances", again | {"only_failed": False})
     question = airflow.call(_asks(airflow, run))
     assert "a gate refuses it" in question["subject"].lower()
     assert "quarantine ceiling" in question["body"]
@@ -141,8 +176,8 @@ def test_schedule_refusal_approval_and_rollback_by_the_button(
     finally:
         published.close()
 
-    (tmp_path / "pdfs" / "more.pdf").write_text("<html>moved</html>")
-    run = _run(airflow)
+    (library.source / "more.pdf").write_text("<html>moved</html>")
+    run = library.start()
     _reject(airflow, run)
     airflow.call(f"{run}/taskInstances/publish", {"new_state": "success"}, "PATCH")
     wait_for(lambda: airflow.call(f"{run}/taskInstances/confirm")["state"] == "failed")
@@ -151,7 +186,7 @@ def test_schedule_refusal_approval_and_rollback_by_the_button(
 
     with Browser(tmp_path / "profile") as browser:
         airflow.log_in(browser, "ada")
-        browser.open(f"{airflow.address}/{DAG}/plugin/inset_corpus")
+        browser.open(f"{airflow.address}/{library.dag}/plugin/inset_corpus")
         button = browser.until(f"{FRAME}.querySelector('[data-open=roll_back]') && 'there'")
         assert button == "there"
         browser.run(f"{FRAME}.querySelector('[data-open=roll_back]').click()")
@@ -166,9 +201,10 @@ def test_schedule_refusal_approval_and_rollback_by_the_button(
     assert (event.action, event.reason, event.by) == ("rollback", "wrong screws", "ada")
 
 
-def _started(airflow: Airflow, dag: str, **conf: object) -> None:
+def _started(library: Library, dag: str, **conf: object) -> None:
     """Run a DAG that a page starts."""
-    run = airflow.call(f"dags/{dag}/dagRuns", {"logical_date": None, "conf": {"corpus": "manuals", **conf}})
+    airflow = library.airflow
+    run = airflow.call(f"dags/{dag}/dagRuns", {"logical_date": None, "conf": {"corpus": library.name, **conf}})
     _succeeds(airflow, f"dags/{dag}/dagRuns/{run['dag_run_id']}")
 
 
@@ -176,21 +212,19 @@ def _end_of_log(airflow: Airflow, run: str, task: str) -> str:
     return str(airflow.call(f"{run}/taskInstances/{task}/logs/1?map_index=-1&full_content=true")["content"])
 
 
-def test_a_question_ends_by_itself_once_it_is_decided_elsewhere(
-    airflow: Airflow, workspace: Workspace, tmp_path: Path
-) -> None:
+def test_a_question_ends_by_itself_once_it_is_decided_elsewhere(airflow: Airflow) -> None:
+    library = Library(airflow, NAMES[1])
+    workspace = library.open()
     airflow.call("dags/inset_evaluate", {"is_paused": True}, "PATCH")  # it would hold Airflow up
     assert refresh(workspace).published
     first = _live(workspace)
-    airflow.call(DAG, {"is_paused": False}, "PATCH")
-    (scheduled,) = wait_for(lambda: airflow.call(f"{DAG}/dagRuns")["dag_runs"])
-    _succeeds(airflow, f"{DAG}/dagRuns/{scheduled['dag_run_id']}")
+    _succeeds(airflow, library.scheduled())
 
-    (tmp_path / "pdfs" / "page.pdf").write_text("<html>moved</html>")
-    run = _run(airflow)
+    (library.source / "page.pdf").write_text("<html>moved</html>")
+    run = library.start()
     question = _asks(airflow, run)
     version = airflow.call(question)["subject"].split()[1]
-    _started(airflow, "inset_publish", version=version, override=True, reason="that page is known")
+    _started(library, "inset_publish", version=version, override=True, reason="that page is known")
     _succeeds(airflow, run)
     assert _live(workspace) == version
     assert f"{version} is live: override by ada at" in _end_of_log(airflow, run, "publish")
@@ -200,10 +234,10 @@ def test_a_question_ends_by_itself_once_it_is_decided_elsewhere(
     assert "override by ada" in answered["params_input"]["reason"]
     assert airflow.call(f"{run}/taskInstances/confirm")["state"] == "success"
 
-    (tmp_path / "pdfs" / "more.pdf").write_text("<html>moved</html>")
-    run = _run(airflow)
+    (library.source / "more.pdf").write_text("<html>moved</html>")
+    run = library.start()
     question = _asks(airflow, run)
-    _started(airflow, "inset_roll_back", version=first, reason="wrong screws")
+    _started(library, "inset_roll_back", version=first, reason="wrong screws")
     _succeeds(airflow, run)
     assert airflow.call(question)["response_received"]
     assert airflow.call(f"{run}/taskInstances/publish")["state"] == "skipped"
@@ -212,22 +246,21 @@ def test_a_question_ends_by_itself_once_it_is_decided_elsewhere(
 
 
 def test_a_dear_plan_asks_before_it_is_carried_out_and_a_stopped_run_fails(
-    airflow: Airflow, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    airflow: Airflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INSET_CORPORA", str(tmp_path / "corpora"))
+    library = Library(airflow, NAMES[2])
+    monkeypatch.setenv("INSET_CORPORA", str(airflow.folder / "corpora"))
     airflow.call("dags/inset_evaluate", {"is_paused": True}, "PATCH")  # it would hold Airflow up
-    write_corpus(tmp_path, "budget: {approve_above: {minutes: 0}}\n")
-    airflow.call(DAG, {"is_paused": False}, "PATCH")
-    (scheduled,) = wait_for(lambda: airflow.call(f"{DAG}/dagRuns")["dag_runs"])
-    run = f"{DAG}/dagRuns/{scheduled['dag_run_id']}"
+    workspace = library.write("budget: {approve_above: {minutes: 0}}\n")
+    run = library.scheduled()
     question = _asks(airflow, run, "approve_plan")
     assert "budget.approve_above.minutes is 0" in airflow.call(question)["body"]
     lease = Lease.model_validate_json((workspace.store.read_mutable(LEASE) or (b"",))[0])
     assert lease.run_id == "", "nobody else waits for the person"
     assert airflow.call(f"{run}/taskInstances/parse")["state"] is None
-    (health,) = corpora_health(corpus_schedules())
+    health = library.health()
     assert health.state is State.WAITING
-    address = f"dags/refresh_manuals/runs/{quote(scheduled['dag_run_id'])}/tasks/approve_plan/required_actions"
+    address = f"{library.dag}/runs/{quote(run.rpartition('/')[2])}/tasks/approve_plan/required_actions"
     assert health.question == address
     airflow.call(question, {"chosen_options": ["Reject"], "params_input": {"reason": "after the holidays"}}, "PATCH")
     assert airflow.ended(run) == "failed"
@@ -235,28 +268,28 @@ def test_a_dear_plan_asks_before_it_is_carried_out_and_a_stopped_run_fails(
     (event,) = read_events(workspace.store, 1)
     assert (event.action, event.reason, event.by) == ("reject", "after the holidays", "ada")
 
-    run = _run(airflow)
+    run = library.start()
     answer = {"chosen_options": ["Approve"], "params_input": {"reason": ""}}
     airflow.call(_asks(airflow, run, "approve_plan"), answer, "PATCH")
     _succeeds(airflow, run)
     assert _live(workspace) is not None
 
-    write_corpus(tmp_path)  # without a budget
-    (tmp_path / "pdfs").rename(tmp_path / "away")
-    run = _run(airflow)
+    library.write()  # without a budget
+    library.source.rename(tmp_path / "away")
+    run = library.start()
     wait_for(lambda: airflow.call(f"{run}/taskInstances/plan")["state"] == "up_for_retry", within_s=RUN_WITHIN_S)
-    (health,) = corpora_health(corpus_schedules())
+    health = library.health()
     assert health.state is State.RETRYING
     assert "plan is tried again, 2 of 13: " in health.problems[0]
     with Browser(tmp_path / "profile") as browser:
         airflow.log_in(browser, "ada")
-        browser.open(f"{airflow.address}/{DAG}/plugin/inset_corpus")
+        browser.open(f"{airflow.address}/{library.dag}/plugin/inset_corpus")
         browser.until(f"{FRAME}.querySelector('[data-open=stop]')  && 'there'")
         browser.run(f"{FRAME}.querySelector('[data-open=stop]').click()")
         opened = f"{FRAME}.querySelector('dialog[open]')"
         browser.run(f"{opened}.querySelector('textarea').value = 'the source is away'")
         browser.run(f"{opened}.querySelector('[type=submit]').click()")
         assert airflow.ended(run) == "failed", "Airflow skips a task that was to be tried again"
-    (health,) = corpora_health(corpus_schedules())
+    health = library.health()
     assert (health.state, health.refreshing) == (State.UNFINISHED, None)
     assert "somebody stopped the run" in health.problems[0]

@@ -29,7 +29,7 @@ pytestmark = [
 DAG = "dags/refresh_manuals"
 PAUSE_S = 0.05
 """Between two questions: without one, asking takes the processors from the refresh."""
-SUBJECTS = ("water pump", "steel winch", "tower crane", "gear box", "air filter", "fuel valve")
+SUBJECTS = ("water pump", "steel winch", "tower crane", "gear box")
 
 
 @pytest.fixture
@@ -153,9 +153,9 @@ def test_what_dies_during_a_refresh_is_replaced_and_every_question_answered(
     assert asking.versions == [first, second], "never back, nothing else"
     manifest = read_manifest(workspace.store, second)
     assert manifest is not None
-    assert (manifest.counts.documents, manifest.counts.quarantined) == (6, 0)
+    assert (manifest.counts.documents, manifest.counts.quarantined) == (4, 0)
     pictures = captioner.pictures
-    assert len(pictures) == len(set(pictures)) == 12, "no figure is described twice"
+    assert len(pictures) == len(set(pictures)) == 8, "no figure is described twice"
     if running.prometheus:
         samples = fetch(f"{running.prometheus}/api/v1/query?query=min_over_time(up[1h])")["data"]["result"]
         least = {sample["metric"]["instance"]: sample["value"][1] for sample in samples}

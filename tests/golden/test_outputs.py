@@ -75,6 +75,8 @@ PINS = Path(__file__).parent / "outputs.json"
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples" / "manuals" / "pdfs"
 
+FIRST_PAGES = 16
+"""Pages of an example manual that are read."""
 MAX_TOKENS = 220
 TEMPLATE, DIGITS = TagTemplate(), 8
 
@@ -118,7 +120,9 @@ class _Made:
 
 def _pdfs(folder: Path) -> Iterator[tuple[str, bytes]]:
     for file in sorted(EXAMPLES.glob("*.pdf")):
-        yield file.name, file.read_bytes()
+        with pymupdf.open(file) as manual:
+            manual.select(range(FIRST_PAGES))
+            yield file.name, manual.tobytes(no_new_id=True)
     for preset in ("hard", "pictures"):
         yield f"{preset}.pdf", synthesize(preset, seed=2, pages=6, options=PRESETS[preset]).pdf
     yield "table.pdf", write_long_table(folder / "table.pdf").read_bytes()

@@ -79,11 +79,11 @@ def named_models(embeddings: Mapping[str, Any], models: Mapping[str, Any] | None
     return {"models": {**(models or {}), **entries}, "embeddings": names}
 
 
-def write_corpus(folder: Path, extra: str = "") -> Path:
-    """Write the corpus file; ``more`` is YAML behind it."""
-    file = folder / "corpora" / "manuals.yaml"
+def write_corpus(folder: Path, extra: str = "", *, name: str = "manuals", source: str = "pdfs") -> Path:
+    """Write the corpus file; ``extra`` is YAML behind it."""
+    file = folder / "corpora" / f"{name}.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(
-        f"name: manuals\nsource: ../pdfs\ncaptions: {{ocr: none}}\nparse: {{workers: 2, layout: never}}\n{extra}"
+        f"name: {name}\nsource: ../{source}\ncaptions: {{ocr: none}}\nparse: {{workers: 2, layout: never}}\n{extra}"
     )
     return file

@@ -127,7 +127,7 @@ def refreshed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_guide_does_what_it_says(guide: Path, refreshed: Path, tmp_path: Path) -> None:
     shutil.copytree(refreshed, tmp_path, dirs_exist_ok=True)
     for name in CODE:
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, tmp_path / name)  # with its bytecode, which every command would compile again
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     with ExitStack() as running:
         _follow(blocks(guide, str(free_port())), tmp_path, running)

@@ -48,6 +48,16 @@ def test_a_raised_digit_in_a_cell_leaves_the_words_of_the_table_in_their_cells()
     assert table.rows[1] == ("Pump", "1,234³")
 
 
+def test_a_mark_that_is_drawn_after_the_table_is_part_of_its_cell() -> None:
+    document, page = _page()
+    draw_table(page, [("Screw", "Nm"), ("Long", "25"), ("Short", "12")], 400)
+    right_x = 278 + pymupdf.get_text_length("25", fontsize=10)
+    for mark, base_y in (("3", 440), ("4", 464)):
+        page.insert_text((right_x + 0.5, base_y - 2), mark, fontsize=6.5)
+    (table,) = of(structured(document), BlockKind.TABLE)
+    assert table.rows[1:] == (("Long", "25³"), ("Short", "12⁴"))
+
+
 def _notes(page: pymupdf.Page, top: float) -> None:
     _write(page, [("1", 0.65, 0.36), ("The first note, which goes on", 1, 0)], top, size=8)
     _write(page, [("in a second line.", 1, 0)], top + 9, size=8)

@@ -3,6 +3,7 @@
 import pytest
 
 from schemas.documents import BlockKind, RecognisedLine, Role
+from schemas.errors import FailureCode
 from schemas.geometry import BBox
 from schemas.tags import TagTemplate, placeholder
 from tasks.reading.structure import structure
@@ -31,6 +32,11 @@ def test_what_was_read_off_a_scanned_page_is_its_text() -> None:
 def test_ocr_words_of_a_rotated_scan_are_placed_on_the_unrotated_page(rotation: int, bbox: BBox) -> None:
     (block,) = structure(scanned(rotation), {SCAN: [RecognisedLine(BBox(0, 200, 100, 230), "Stop", 0.9)]}).blocks
     assert block.bbox == bbox
+
+
+def test_a_page_that_is_a_picture_is_named_unless_ocr_has_read_it() -> None:
+    assert [failure.code for failure in structure(scanned(), {}).failures] == [FailureCode.NEEDS_OCR]
+    assert structure(scanned(), {SCAN: []}).failures == ()
 
 
 def test_words_read_off_a_figure_are_its_inner_text_and_not_the_pages() -> None:

@@ -158,10 +158,11 @@ def with_raised_marks(lines: Sequence[PageLine], letters: LineLetters) -> Sequen
     if not raised:
         return lines
     mark_by_text = {text: mark for mark, text in raised.items() if text not in raised}
+    joined_marks = set(mark_by_text.values())
     return [
         PageLine(_with_mark(line, mark_by_text[line], letters) if line in mark_by_text else line, is_visible)
         for line, is_visible in lines
-        if mark_by_text.get(raised.get(line)) != line
+        if line not in joined_marks
     ]
 
 

@@ -35,7 +35,7 @@ class DagTests:
         assert self._process.stdout
         self._process.stdin.write(json.dumps([dag, conf]) + "\n")
         self._process.stdin.flush()
-        lines = []
+        lines: list[str] = []
         for line in self._process.stdout:
             if line.startswith("ended: "):
                 self.output = "".join(lines)

@@ -106,6 +106,9 @@ def _supported_thoughts(thought: str, model_input: ModelInput) -> list[Part]:
 ALIKE = 0.7
 """Minimum share of a text's words in a passage's sentence that supports it."""
 
+ABOUT = 0.5
+"""Minimum share of a text's words, with the question's, in a passage that supports it."""
+
 NEAR = 0.5
 """Minimum share of a cited text's words, without the question's, in two adjacent sentences of its passage. Of twenty
 inventions without a number or a name (in the tests) none reaches it, and of twenty true paraphrases 19 do."""
@@ -117,6 +120,9 @@ _MARKER = re.compile(r"\A\s*(?:[-*•]|\(?\w{1,2}[.)])\s+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _NAME = re.compile(r"(?<=[\w,;:] )[A-Z]\w{2,}|\w*[a-z0-9]_\w+|\b[A-Z]{2,}\d*\b")
 _WORD = re.compile(r"\w+")
+_NUMBERED = re.compile(r"\b([^\W\d_]+)[ _=-]?(\d+)\b")
+_LEAD = re.compile(r"\W*(?:the )?(?:correct )?answer(?: to (?:the|this|your) question)? is\b:?", re.IGNORECASE)
+_PRONOUN = re.compile(r"(?:it|they|this|these)\b", re.IGNORECASE)
 _NEGATION = re.compile(r"\b(?:not|never|no|none|without|cannot)\b|n['’]t\b", re.IGNORECASE)
 
 
@@ -127,7 +133,6 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
     stand near each other in its passages, if it negates what they say, or if it only restates the question. One without
     citations gets that of a passage with a sentence like it. Citation 1 is of the first passage.
     """
-    passage_sentences = [*map(_said, passages)]
     checked: list[Part] = []
     unsupported = 0
     # A text that cites nothing is checked sentence by sentence, since each may be from another passage.
@@ -136,7 +141,7 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
             checked.append(part)
             continue
         # The number of a list item isn't one that a passage must have.
-        claim = _MARKER.sub("", part.text, count=1)
+        claim = _LEAD.sub("", _MARKER.sub("", part.text, count=1), count=1)
         details = {word.casefold() for word in (*_NUMBER.findall(claim), *_NAME.findall(claim))} - {
             *_NUMBER.findall(question),
             *_WORD.findall(question.casefold()),
@@ -144,10 +149,12 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
         if not details and repeats_question(claim, question):
             checked.append(part.model_copy(update={"citations": []}))
             continue
+        passage_sentences = [_said(text, question, claim) for text in passages]
         fitting = [
             n
             for n, text in enumerate(passages, 1)
             if details <= {*_NUMBER.findall(text), *_WORD.findall(text.casefold())}
+            and _is_about(claim, question, text)
             and not _contradicts(claim, passage_sentences[n - 1])
         ]
         citations = [
@@ -165,13 +172,36 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
     return checked, unsupported
 
 
-def _said(text: str) -> list[str]:
-    """Return the sentences of a passage; a row of a table is one, with the heads of its columns and its caption."""
+def _said(text: str, question: str, claim: str) -> list[str]:
+    """Return the sentences of a passage that may support a claim; a row of a table is one, with the heads and the caption.
+
+    If a passage has what question and claim name by a number, such as "error 302", only sentences with it and those behind them
+    count, and of a table only the rows that have what the question names, such as M8.
+    """
     lines = text.splitlines()
     header, *rows = [line for line in lines if line.startswith("|")] or [""]
     prose = "\n".join(line for line in lines if not line.startswith("|"))
     caption = prose if len(prose.split()) <= MOST_CAPTION else ""
-    return [*(prose[start:end] for start, end in sentences(prose)), *(f"{caption} {header} {row}" for row in rows)]
+    texts = [prose[start:end] for start, end in sentences(prose)]
+    named = _numbered(question)
+    subject = named & _numbered(claim)
+    numbers = [n for n, sentence in enumerate(texts) if subject & _numbered(sentence)]
+    about = [texts[n] for n in sorted({*numbers, *(n + 1 for n in numbers)}) if n < len(texts)] if numbers else texts
+    named_rows = [row for row in rows if named & _numbered(row)]
+    return [*about, *(f"{caption} {header} {row}" for row in named_rows or rows)]
+
+
+def _numbered(text: str) -> set[tuple[str, str]]:
+    """Return what a text names by a word or letters and a number, such as error 302 or M8."""
+    return {(word, number) for word, number in _NUMBERED.findall(text.casefold()) if word in content_words(f"{word} 0")}
+
+
+def _is_about(claim: str, question: str, text: str) -> bool:
+    """Return whether a passage has enough of a claim's words, and not only others of what is asked about by number."""
+    subject, named = _numbered(question) & _numbered(claim), _numbered(text)
+    others = {word for word, _ in named} & {word for word, _ in subject - named}
+    words = stems(content_words(claim))
+    return bool(words) and not others and len(words & stems(text)) >= ABOUT * len(words)
 
 
 def figures_beside(claim: str, hit: Hit, template: TagTemplate) -> list[CitedFigure]:
@@ -180,7 +210,7 @@ def figures_beside(claim: str, hit: Hit, template: TagTemplate) -> list[CitedFig
         return [figure for figure in hit.figures if figure.figure_id == hit.figure_id]
     blocks = read_passage([hit], {hit.evidence_id: 0}, template).blocks
     likeness = [
-        _likeness(claim, [template.without(block.text[start:end]) for start, end in block.sentences])[0] for block in blocks
+        _likeness(claim, [template.without(block.text[start:end]) for start, end in block.sentences]) for block in blocks
     ]
     best = max(range(len(blocks)), key=likeness.__getitem__, default=0)
     if not blocks or likeness[best] < ALIKE:
@@ -204,17 +234,15 @@ def _sentences(part: Part) -> Iterator[Part]:
         yield part.model_copy(update={"text": part.text[start:end], "continues": continues})
 
 
-def _likeness(claim: str, passage_sentences: Sequence[str], question: str = "") -> tuple[float, str]:
-    """Return the sentence with most of a claim's words (without the question's, if it has others), after their share."""
-    words = _claimed_words(claim, question)
-    return max(
-        ((len(words & stems(sentence)) / max(1, len(words)), sentence) for sentence in passage_sentences), default=(0.0, "")
-    )
+def _likeness(claim: str, passage_sentences: Sequence[str]) -> float:
+    """Return the largest share of a claim's words that stand in one sentence."""
+    words = stems(content_words(claim))
+    return max((len(words & stems(sentence)) / max(1, len(words)) for sentence in passage_sentences), default=0.0)
 
 
 def _is_said(claim: str, passage_sentences: Sequence[str], question: str) -> bool:
-    """Return whether a passage has a sentence like each sentence of a claim."""
-    return all(_likeness(claim[start:end], passage_sentences, question)[0] >= ALIKE for start, end in sentences(claim))
+    """Return whether a passage has most words of each sentence of a claim near each other."""
+    return all(_nearness(claim[start:end], passage_sentences, question) >= ALIKE for start, end in sentences(claim))
 
 
 def _nearness(claim: str, passage_sentences: Sequence[str], question: str) -> float:
@@ -234,7 +262,11 @@ def _claimed_words(claim: str, question: str) -> set[str]:
 def _contradicts(claim: str, passage_sentences: Sequence[str]) -> bool:
     """Return whether a sentence like a claim says the opposite, one of the two being negated, and none more like it agrees."""
     is_negated = _NEGATION.search(claim) is not None
-    opposed = [sentence for sentence in passage_sentences if (_NEGATION.search(sentence) is not None) != is_negated]
-    agreeing = [sentence for sentence in passage_sentences if sentence not in opposed]
-    likeness = _likeness(claim, opposed)[0]
-    return likeness >= ALIKE and likeness >= _likeness(claim, agreeing)[0]
+    texts: dict[bool, list[str]] = {True: [], False: []}
+    for before, sentence in pairwise(["", *passage_sentences]):
+        opposes = (_NEGATION.search(sentence) is not None) != is_negated
+        # What "It" means stands in the sentence before.
+        is_alike = _PRONOUN.match(sentence) and _likeness(claim, [sentence]) >= NEAR
+        texts[opposes].append(f"{before} {sentence}" if is_alike else sentence)
+    likeness = _likeness(claim, texts[True])
+    return likeness >= ALIKE and likeness >= _likeness(claim, texts[False])

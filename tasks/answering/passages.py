@@ -363,12 +363,6 @@ def is_table_caption(blocks: Sequence[PassageBlock], block_number: int) -> bool:
     return label is not None and bool(label.number) and blocks[following].style == "table"
 
 
-def is_label(block: PassageBlock) -> bool:
-    """Return whether a paragraph or item is only a label, such as "• fsm_opt" or "For version 2"."""
-    is_sentence = _ENDED.search(block.text) is not None and not block.introduces
-    return block.style in ("prose", "item") and len(block.text.split()) <= LABEL_WORDS and not is_sentence
-
-
 def paragraph_before(blocks: Sequence[PassageBlock], block_number: int) -> int | None:
     """Return the nearest paragraph before a block, skipping figures; None at a heading or the start."""
     return _first_paragraph(blocks, range(block_number - 1, -1, -1))

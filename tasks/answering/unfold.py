@@ -11,7 +11,6 @@ from schemas.filters import Modality
 from tasks.answering.candidates import Candidate, stems
 from tasks.answering.passages import (
     Passage,
-    is_label,
     is_table_caption,
     kept_blocks,
     paragraph_after,
@@ -179,7 +178,7 @@ class Unfolded:
     def _steps_in_prose(self, best: int) -> range:
         """Return the blocks from the first imperative of the best sentence's section to the last, ``SCREEN`` words at most."""
         blocks = self.passage.blocks
-        headings = [number for number, block in enumerate(blocks) if block.style == "heading"]
+        headings = [number for number, block in enumerate(blocks) if block.style in ("heading", "table")]
         section = range(
             max((n + 1 for n in headings if n < best), default=0),
             min((n for n in headings if n > best), default=len(blocks)),
@@ -188,8 +187,8 @@ class Unfolded:
             number
             for number in section
             if blocks[number].style in ("prose", "item")
-            for sentence in range(len(blocks[number].sentences))
-            if _IMPERATIVE.match(blocks[number].sentence(sentence))
+            for text in map(blocks[number].sentence, range(len(blocks[number].sentences)))
+            if _IMPERATIVE.match(text) and text.endswith((".", "!", ":", ";", ")"))
         ]
         if len(imperatives) < STEPS_IN_PROSE:
             return range(0)
@@ -216,10 +215,6 @@ class Unfolded:
                 self._show(candidate.block - 1)
             self._show_introduction(candidate.block - has_caption)
             return
-        following = paragraph_after(blocks, candidate.block)
-        # A label such as "For version 2" has the words of the question, and what follows it has the answer.
-        if is_label(block) and following is not None and blocks[following].style == "prose":
-            self._show(following, [0])
         run = next((run for run in lists if candidate.block in run), None)
         if run is not None and candidate.block not in self.procedure:
             self._show_list(run, candidate.block, candidate.sentence, SHORT_LIST)
@@ -239,17 +234,18 @@ class Unfolded:
         self._show_code(candidate)
 
     def _show_introduced(self, lists: Sequence[range]) -> None:
-        """Show the list, table or code that an unfolded sentence with a colon introduces."""
+        """Show the list or table that an unfolded sentence with a colon introduces, and the code behind an unfolded one."""
         blocks = self.passage.blocks
         for number, shown in [*self.sentences.items()]:
             after = number + 1
-            if not blocks[number].introduces or len(blocks[number].sentences) - 1 not in shown or after == len(blocks):
+            if len(blocks[number].sentences) - 1 not in shown or after == len(blocks):
                 continue
-            introduced = next((run for run in lists if run.start == after), None)
+            introduced = next((run for run in lists if run.start == after and blocks[number].introduces), None)
             if introduced is not None:
                 self._show_list(introduced, after, 0, SCREEN)
-            elif blocks[after].style == "table":
+            elif blocks[number].introduces and blocks[after].style == "table":
                 self._show(after, ())
+            # Code follows the sentence about it, with a colon or without.
             while after < len(blocks) and blocks[after].style == "code":
                 self._show(after)
                 after += 1

@@ -450,6 +450,11 @@ def test_a_procedure_without_numbers_is_shown_whole_and_in_order(seed: int) -> N
     assert " ".join(_unfolded(answer)) == " ".join(steps)
 
 
+def test_a_list_of_parts_is_no_procedure() -> None:
+    text = f"Mount the display with its screws.\n\n{LONG}\n\n• Remote Control\n\n• User Manual\n\n• Power Supply"
+    assert _unfolded(_ask("How do I mount the display?", [_hit("a", text)])) == ["Mount the display with its screws."]
+
+
 @pytest.mark.parametrize(
     "problem", ["Problem: the spindle doesn't turn.", "Why doesn't the spindle turn?", "The spindle turns not."]
 )

@@ -1,5 +1,8 @@
 """What a model wrote, beside the passages that it was sent."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from schemas.answers import TextPart
@@ -190,6 +193,24 @@ def test_a_sentence_that_denies_a_claim_contradicts_it_beside_one_that_is_like_i
     passage = "Then the form is filled by the clerk. The form is not yet filled when it arrives."
     (part,), _ = with_support([TextPart(text="The form is filled when it arrives.", citations=[1])], [passage], "")
     assert part.citations == []
+
+
+def test_of_forty_replies_of_a_small_model_right_ones_stay_and_inventions_go() -> None:
+    """SmolLM2-135M-Instruct wrote them at temperature 0; a person judged whether a reply is right, invented or neither."""
+    topics = json.loads(Path(__file__).with_name("replies.json").read_text(encoding="utf-8"))
+    cited: dict[str, list[bool]] = {"right": [], "invented": [], "neither": []}
+    for topic in topics:
+        hits = [made_hit(f"e{n}", passage, text=passage) for n, passage in enumerate(topic["passages"])]
+        for written in topic["replies"]:
+            question = written["question"]
+            reader = ReplyReader(compose(question, hits, answer_prompt("written"), TagTemplate(), context_chars=8_000))
+            reader.feed(written["reply"])
+            reader.close()
+            parts, _ = with_support(reader.parts, topic["passages"], question)
+            cited[written["verdict"]].append(any(part.citations for part in parts))
+    assert sum(map(len, cited.values())) == 40
+    assert cited["right"].count(False) <= 1
+    assert cited["invented"].count(True) <= 1
 
 
 def test_a_row_of_a_table_supports_a_claim_whatever_other_rows_deny() -> None:

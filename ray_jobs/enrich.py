@@ -274,7 +274,11 @@ def structure_with(
         {page.id: page.rules for page in segmented},
         {picture.id: picture.tables for picture in segmented if picture.tables},
     )
-    return dataclasses.replace(document, failures=(*parsed.failures, *failures))
+    unread = {failure.page for failure in failures}
+    known = [
+        failure for failure in document.failures if failure.code != FailureCode.NEEDS_OCR or failure.page not in unread
+    ]
+    return dataclasses.replace(document, failures=(*known, *failures))
 
 
 def structure_all(

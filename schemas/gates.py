@@ -105,8 +105,10 @@ def _rows_lost(now: "Counts", before: "Counts | None") -> tuple[float, str]:
 
 
 def _partly_read(now: "Counts", _: "Counts | None") -> tuple[float, str]:
-    share = now.partly_read / now.documents if now.documents else 0.0
-    return share, f"{now.partly_read} of {now.documents} documents are partly read ({share:.0%})"
+    # OCR is off because somebody wants it so.
+    unread = now.partly_read - now.needs_ocr
+    share = unread / now.documents if now.documents else 0.0
+    return share, f"{unread} of {now.documents} documents are partly read ({share:.0%})"
 
 
 def _rows_a_page(now: "Counts", before: "Counts | None") -> tuple[float, str]:

@@ -42,6 +42,14 @@ def folded_words(text: str) -> list[str]:
     return _WORD.findall(text.lower()) if text.isascii() else [*filter(None, map(_folded_word, _WORD.findall(text)))]
 
 
+_SPACED_DIMENSION = re.compile(r"(?<=\d) [x×*] (?=\d)")
+
+
+def with_joined_dimensions(text: str) -> str:
+    """Return a text with dimensions as one word each: ``M8x40`` for ``M8 x 40``."""
+    return _SPACED_DIMENSION.sub("x", text)
+
+
 def folded(text: str) -> str:
     """Return a text as its words with one space between them."""
     return " ".join(folded_words(text))

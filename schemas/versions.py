@@ -331,6 +331,11 @@ class Counts(Frozen):
         exclude_if=lambda count: count == 0,  # an earlier release doesn't know it
         description="Documents of which pages can't be read, now or in the bytes that replace them.",
     )
+    needs_ocr: int = Field(
+        0,
+        exclude_if=lambda count: count == 0,
+        description="Those of them that lack only pages which OCR would read, if it were on.",
+    )
     pages: int = 0
     figures: int = 0
     placements: int = 0

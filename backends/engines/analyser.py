@@ -1,9 +1,9 @@
 """Terms of a text for BM25, the same in every engine (decision 12).
 
 A word gives itself, in lower case and without accents, and its stem in the document's language. A joined token gives itself and
-its parts (``WCP-3200-B``, ``4.7.2``, ``/etc/fstab``, ``M3×12``), and a compound its parts as well. A part code gives itself
-without hyphens too, so that ``E104`` and ``E-104`` find each other. Scripts without spaces give single characters and bigrams,
-which need no dictionary.
+its parts (``WCP-3200-B``, ``4.7.2``, ``/etc/fstab``, ``M3×12``, also written ``M3 x 12``), and a compound its parts as well. A
+part code gives itself without hyphens too, so that ``E104`` and ``E-104`` find each other. Scripts without spaces give single
+characters and bigrams, which need no dictionary.
 
 Engines store terms in columns of their own, separated by spaces, and split only there.
 """
@@ -16,8 +16,9 @@ from itertools import combinations, pairwise
 import regex
 
 from backends.models.languages import is_word
+from schemas.text import with_joined_dimensions
 
-ANALYSIS_VERSION = "2"
+ANALYSIS_VERSION = "3"
 """Raised when a text gives other terms, so that collections are built again."""
 
 STEMMED = frozenset(
@@ -57,7 +58,6 @@ _IS_SPACELESS = regex.compile(rf"(?V1)[{_SPACELESS}]").match
 _LATIN = regex.compile(r"\p{Latin}").match
 _CLUSTER = regex.compile(r"\X")
 _BY = regex.compile(r"(?<=\p{Nd})x(?=\p{Nd})")
-_SPACED_BY = regex.compile(r"(?<=\p{Nd}) [x×*] (?=\p{Nd})")
 _SIGNS = str.maketrans({"×": "x", "*": "x", "‐": "-", "‑": "-", "‒": "-", "–": "-", "−": "-", "\u00ad": None})
 _ACCENTS = regex.compile(
     r"(?<!и)[\u0300-\u036f]|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0655\u0670]"
@@ -68,16 +68,13 @@ _ACCENTS = regex.compile(
 def terms(text: str, language: str | None) -> str:
     """Return the terms of a text, separated by spaces; words are not stemmed if the language is None."""
     terms_by_run = _terms_of(language)
-    return " ".join([terms_by_run[run] for run in text.split()])
+    return " ".join([terms_by_run[run] for run in with_joined_dimensions(text).split()])
 
 
 def query_terms(query: str, languages: Iterable[str]) -> list[str]:
-    """Return the terms of a query in each language of a version, without duplicates.
-
-    The sign of a spaced dimension, ``M8 x 40``, is no term, since it stands in all dimensions.
-    """
+    """Return the terms of a query in each language of a version, without duplicates."""
     kinds = frozenset(languages)
-    tokens = _TOKEN.findall(_SPACED_BY.sub("x", query))
+    tokens = _TOKEN.findall(with_joined_dimensions(query))
     return list(dict.fromkeys(term for token in tokens for term in _query_terms(token, kinds)))
 
 

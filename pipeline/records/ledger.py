@@ -1,5 +1,6 @@
 """The sources of a version with their status, failures by run, and the documents that were deleted for good."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
@@ -75,18 +76,23 @@ def first_sources(rows: Iterable[LedgerRow]) -> dict[str, str]:
 
 def document_counts(ledger: Sequence[LedgerRow], failures: Iterable[Failure]) -> dict[str, int]:
     """Return the counts of a version's sources, documents and pages, as the note of ``assemble`` has them."""
-    codes = UNREAD_PAGES | {
-        FailureCode.EARLIER_KEPT,
-        FailureCode.FONT_UNREADABLE,
-        FailureCode.LAYOUT_FAILED,
-        FailureCode.NEEDS_OCR,
-    }
-    partly = {failure.source for failure in failures if failure.code in codes}
+    lost = UNREAD_PAGES | {FailureCode.EARLIER_KEPT, FailureCode.LAYOUT_FAILED}
+    for_ocr = {FailureCode.FONT_UNREADABLE, FailureCode.NEEDS_OCR}
+    codes_by_source: dict[str, set[FailureCode]] = defaultdict(set)
+    for failure in failures:
+        codes_by_source[failure.source].add(failure.code)
+
+    def documents_with(is_counted: Callable[[set[FailureCode]], bool]) -> int:
+        return len(
+            {row.doc_id for row in ledger if row.status is Status.INDEXED and is_counted(codes_by_source[row.source])}
+        )
+
     return {
         "sources": len(ledger),
         "documents": len(indexed_sources(ledger)),
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
-        "partly_read": len({row.doc_id for row in ledger if row.status is Status.INDEXED and row.source in partly}),
+        "partly_read": documents_with(lambda codes: bool(codes & (lost | for_ocr))),
+        "needs_ocr": documents_with(lambda codes: bool(codes & for_ocr) and not codes & lost),
         "pages": sum(indexed_pages(ledger).values()),
     }
 

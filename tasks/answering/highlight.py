@@ -7,7 +7,7 @@ import numpy as np
 
 from schemas.evidence import Span
 from schemas.ports import Vector
-from schemas.text import Word, folded, words
+from schemas.text import Word, folded, with_joined_dimensions, words
 
 _ASKING = frozenset(
     re.findall(
@@ -31,6 +31,7 @@ _END = re.compile(
 
 def content_words(query: str) -> str:
     """Return a question without function words; unchanged if it has no others."""
+    query = with_joined_dimensions(query)
     query_words = list(words(query))
     asking = [word for word in query_words if word.folded in _ASKING]
     if len(asking) == len(query_words):

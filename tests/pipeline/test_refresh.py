@@ -66,6 +66,7 @@ def test_the_figure_of_a_scanned_page_is_found_once_and_tagged(tmp_path: Path) -
     workspace = open_workspace(str(write_corpus(tmp_path)))
     first = refresh(workspace)
     assert (first.counts.tags, read_notes(workspace.store, first.version or "")[Stage.ENRICH].counts["segmented"]) == (1, 1)
+    assert (first.published, first.counts.partly_read) == (True, 1), "OCR is off"
     placements = read_placements(workspace.store, first.version or "").to_pylist()
     assert [(placement["role"], placement["tag"] is None) for placement in placements] == [
         ("page_scan", True),

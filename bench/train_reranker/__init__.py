@@ -1,0 +1,1 @@
+"""Train a small cross-encoder from manuals in HTML (docs/reranker.md)."""

@@ -17,7 +17,7 @@ from schemas.ports import Vector
 from tasks.answering.candidates import stems
 from tasks.answering.highlight import content_words
 
-TEST_MANUALS = ("bind9-doc", "borgbackup-doc", "gammu-doc", "hplip-doc", "rt5-doc-html")
+TEST_MANUALS = ("borgbackup-doc", "gammu-doc", "rt5-doc-html")
 """Manuals that are kept for ``test``."""
 
 QUESTION_TOKENS, TOKENS = 24, 96

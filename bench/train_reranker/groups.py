@@ -129,13 +129,13 @@ def _groups(
     name: str, manual: Manual, rows: Sequence[Row], others: Sequence[str], chance: random.Random
 ) -> Iterator[dict[str, Any]]:
     """Yield groups: the passage that answers is first; its twin without the answering words follows where these are known."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped]
 
     if len(rows) < 20:
         return
     by_kind: dict[str, dict[str, Asked]] = defaultdict(dict)
-    for question in asked(manual, rows, chance):
-        by_kind[question[0]].setdefault(_plain(question[1]), question)
+    for made in asked(manual, rows, chance):
+        by_kind[made[0]].setdefault(_plain(made[1]), made)
     kept: list[Asked] = []
     for kind, questions in sorted(by_kind.items()):
         most = GROUPS_A_KIND * (3 if kind == "sentence" else 1)

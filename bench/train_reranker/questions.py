@@ -131,7 +131,7 @@ def _from_title(title: str, chance: random.Random) -> str:
     words = title.rstrip("?.: ").split() or [title]
     lower = " ".join([words[0].lower() if words[0][1:].islower() else words[0], *words[1:]])
     if words[0].lower().endswith("ing") and len(words[0]) > 5:
-        forms = (
+        forms: tuple[str, ...] = (
             "How do I go about {}?",
             "How does {} work?",
             "{}",

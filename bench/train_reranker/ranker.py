@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.train_reranker.groups import SEED
 from schemas.ports import Vector
@@ -22,6 +23,7 @@ TEST_MANUALS = ("borgbackup-doc", "gammu-doc", "rt5-doc-html")
 
 QUESTION_TOKENS, TOKENS = 24, 96
 GROUPS_A_STEP = 8
+Tokens = NDArray[np.int64]
 LEARNING_RATE, ANSWERING = 8e-5, 0.5
 """The second is the weight of the loss of answering beside that of ranking."""
 
@@ -45,7 +47,7 @@ class Pairs:
             if bare.isalnum() and content_words(f"{bare} x").strip() != "x":
                 self._stem_by_id[number] = word[: len(word) - len(bare)] + next(iter(stems(bare)), bare)
 
-    def __call__(self, question: str, passages: Sequence[str]) -> tuple[Vector, Vector, Vector]:
+    def __call__(self, question: str, passages: Sequence[str]) -> tuple[Tokens, Tokens, Tokens]:
         """Return ids, segments and mask, shape ``(passages, tokens)``."""
         asked_ids = self._ids(question)[:QUESTION_TOKENS]
         texts = [self._ids(text)[: TOKENS - 3 - len(asked_ids)] for text in passages]
@@ -145,7 +147,8 @@ def train(
         )
         ranking = torch.stack([-scores.log_softmax(0)[0] for scores in outputs[:, 0].split(sizes)]).mean()
         optimizer.zero_grad()
-        (ranking + ANSWERING * answering).backward()
+        loss: Any = ranking + ANSWERING * answering
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(ranker.parameters(), 1.0)
         optimizer.step()
         schedule.step()
@@ -186,7 +189,7 @@ def export(ranker: Any, model: Path) -> None:
     exact = model.with_suffix(".fp32.onnx")
     names = ["ids", "segments", "mask"]
     axes = {name: {0: "passages", 1: "tokens"} for name in names}
-    forms = {"input_names": names, "output_names": ["scores"], "dynamic_axes": axes, "opset_version": 17}
+    forms: dict[str, Any] = {"input_names": names, "output_names": ["scores"], "dynamic_axes": axes, "opset_version": 17}
     torch.onnx.export(ranker, (example, example, example), str(exact), dynamo=False, **forms)
     quantize_dynamic(exact, model, weight_type=QuantType.QInt8, per_channel=True)
     print(f"{model.stat().st_size / 1e6:.1f} MB, SHA-256 {hashlib.sha256(model.read_bytes()).hexdigest()}")
@@ -219,7 +222,7 @@ class Scores:
 
 def test(groups: Path, model: Path) -> str:
     """Return how often the right passage is first, and the area under the curve of answering, by kind."""
-    from sklearn.metrics import roc_auc_score
+    from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
 
     judge = Scores(model)
     ranks, labels, answering = (

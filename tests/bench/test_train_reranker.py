@@ -3,6 +3,7 @@
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 from bench.train_reranker.groups import WINDOW_WORDS, passage, write_groups
 from bench.train_reranker.manuals import Manual, rows_of
@@ -51,13 +52,13 @@ def test_what_is_kept_apart_is_in_no_group(tmp_path: Path) -> None:
     (apart / "copy.html").write_bytes((manual / "copy.html").read_bytes())
     groups = tmp_path / "groups.jsonl"
 
-    def read() -> list[dict[str, object]]:
+    def read() -> list[dict[str, Any]]:
         write_groups(manual.parent, groups, [apart])
         return [json.loads(line) for line in groups.read_text().splitlines()]
 
     first = read()
     assert first
     assert not any("Another" in json.dumps(group) for group in first)
-    assert all(group["answers"][0] == 1 and sum(group["answers"]) == 1 for group in first)  # type: ignore[index, arg-type]
+    assert all(group["answers"][0] == 1 and sum(group["answers"]) == 1 for group in first)
     (apart / "questions.jsonl").write_text(json.dumps({"question": first[0]["question"]}))
     assert first[0]["question"] not in {group["question"] for group in read()}

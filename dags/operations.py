@@ -31,11 +31,13 @@ def _corpus_param(names: list[str]) -> Param:
     return Param(names[0] if names else "", type="string", enum=names or [""], title="Corpus")
 
 
-_SHARED = [found for found in _SCHEDULES if not found.operations.own_dags]
 _TOLD = "inset_watch_told"
 """Airflow's variable that holds the state of each corpus of which the watch has notified people."""
 
-_CORPUS = _corpus_param([found.name for found in _SHARED if not found.problem])
+_CORPUS = _corpus_param(_CORPORA)
+_STORED = _corpus_param([found.name for found in _SCHEDULES if found.store])
+"""Those whose file may be broken: their live version can be moved all the same."""
+
 _VERSION_PARAM = Param("latest", type="string", title="Version", description="A version; or live, previous, latest.")
 _REASON = Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")
 
@@ -229,61 +231,45 @@ def _operation(
     return dag
 
 
-def _operations(suffix: str, corpora: Param, stored: Param) -> Iterator[DAG]:
-    """Yield the DAGs that operators start, of some corpora.
-
-    Args:
-        suffix: Ends their names.
-        corpora: Chooses among the corpora that work.
-        stored: Chooses among those whose file may be broken: their live version can be moved all the same.
-    """
+def _operations() -> Iterator[DAG]:
+    """Yield the DAGs that operators start."""
     override = Param(
         False, type="boolean", title="Override", description="Publish a version that gates refused; it needs a reason."
     )
     yield _operation(
-        f"inset_publish{suffix}",
+        "inset_publish",
         "Make a version live, and end a hold",
         publish,
-        {"corpus": stored, "version": _VERSION_PARAM, "override": override},
+        {"corpus": _STORED, "version": _VERSION_PARAM, "override": override},
     )
     earlier = Param("previous", type="string", title="Version", description="A version; or previous.")
     yield _operation(
-        f"inset_roll_back{suffix}",
+        "inset_roll_back",
         "Make an older version live, and hold the corpus at it",
         roll_back,
-        {"corpus": stored, "version": earlier},
+        {"corpus": _STORED, "version": earlier},
     )
     yield _operation(
-        f"inset_plan{suffix}",
+        "inset_plan",
         "Say what a refresh would do and cost, and do nothing",
         plan,
-        {"corpus": corpora, **{name: PARAMS[name] for name in ("replay", "force", "money")}},
+        {"corpus": _CORPUS, **{name: PARAMS[name] for name in ("replay", "force", "money")}},
         {"owner": "inset"},
     )
     dry_run = Param(False, type="boolean", title="Dry run", description="Count only, remove nothing.")
-    yield _operation(
-        f"inset_prune{suffix}", "Remove what no kept version needs", prune, {"corpus": corpora, "dry_run": dry_run}
-    )
+    yield _operation("inset_prune", "Remove what no kept version needs", prune, {"corpus": _CORPUS, "dry_run": dry_run})
     listed_only = Param(True, type="boolean", title="Dry run", description="List only, delete nothing.")
     document = {"source": Param("", type="string", title="Document"), "confirm": Param("", type="string", title="Confirm")}
     yield _operation(
-        f"inset_forget{suffix}",
+        "inset_forget",
         "Delete a document from every version, for good",
         forget,
-        {"corpus": corpora, **document, "dry_run": listed_only},
+        {"corpus": _CORPUS, **document, "dry_run": listed_only},
         {"owner": "inset"},
     )
 
 
-def _every_operation() -> Iterator[DAG]:
-    """Yield those of all corpora, and those of each corpus that has its own."""
-    yield from _operations("", _CORPUS, _corpus_param([corpus.name for corpus in _SHARED if corpus.store]))
-    for corpus in _SCHEDULES:
-        if corpus.store and corpus.operations.own_dags:
-            yield from _operations(f"_{corpus.name}", _corpus_param([corpus.name]), _corpus_param([corpus.name]))
-
-
-globals().update({f"DAG {dag.dag_id}": dag for dag in _every_operation()})
+globals().update({f"DAG {dag.dag_id}": dag for dag in _operations()})
 
 with DAG(
     "inset_watch",

@@ -13,7 +13,6 @@ from airflow.sdk import (
     DAG,
     Asset,
     AssetOrTimeSchedule,
-    AssetWatcher,
     CronTriggerTimetable,
     Param,
     SkipMixin,
@@ -37,10 +36,9 @@ from plugins.airflow_run import (
     refresh_run,
     run_options,
 )
-from plugins.approve import Approve, Ask
+from plugins.approve import Approve
 from plugins.notify import announce, refresh_callbacks
 from plugins.remedies import in_ui
-from plugins.source_trigger import SourceTrigger
 from schemas.printing import line
 from schemas.stages import ON_A_VERSION, Stage
 
@@ -87,28 +85,20 @@ Correct the file; within a minute this turns into the corpus's refresh.
 @task
 def plan(corpus: str) -> list[list[int]]:
     """Compare the source with the live version; skip stages that are not needed."""
-    from pipeline.approval import plan_approval_of
     from pipeline.run_log import log_plan
 
     context: Any = get_current_context()
     options = run_options()
     with refresh_run(corpus) as run:
         refresh_plan = run.plan(options)
-        question = None if options.dry_run else plan_approval_of(run.workspace, refresh_plan)
         if not options.dry_run:
             note_start(run)
-        asks = question is not None and "approve_plan" in context["dag"].task_ids
-        if asks:
-            run.release()  # nothing else waits for a person
     log_plan(refresh_plan)
     for name in ("version", "outcome"):
         context["ti"].xcom_push(key=name, value=getattr(refresh_plan, name))
     context["ti"].xcom_push(key="summary", value=plan_summary(refresh_plan))
-    if question is not None and asks:
-        for name, text in question._asdict().items():
-            context["ti"].xcom_push(key=name, value=text)
     if options.dry_run or refresh_plan.outcome != "build":
-        needless = {"approve_plan", "parse", "enrich"}
+        needless = {"parse", "enrich"}
         if options.dry_run or refresh_plan.outcome == "unchanged":
             needless.add("publish")
         skip: Any = SkipMixin().skip  # type: ignore[no-untyped-call]
@@ -210,29 +200,10 @@ def release(corpus: str) -> None:
         raise AirflowFailException(f"the run failed{failed_at}")
 
 
-def _stage(stage_id: Stage, corpus_schedule: CorpusSchedule, doc_md: str) -> Any:
-    file = str(corpus_schedule.file)
-    if stage_id is Stage.ENRICH:
-        # Runs even where parse is skipped for lack of documents.
-        pool = corpus_schedule.operations.pool or _ENRICH_POOL
-        overridden = stage.override(task_id=stage_id.value, doc_md=doc_md, trigger_rule=TriggerRule.NONE_FAILED, pool=pool)
-    else:
-        overridden = stage.override(task_id=stage_id.value, doc_md=doc_md)
-    return overridden(file, stage_id.value)
-
-
-def _plan_approval(corpus_schedule: CorpusSchedule) -> Iterator[Any]:
-    """Yield the task that asks a person before anything is spent."""
-    if corpus_schedule.operations.approval_h is not None:
-        yield Ask(
-            task_id="approve_plan",
-            corpus_schedule=corpus_schedule,
-            hours=corpus_schedule.operations.approval_h,
-            subject="{{ ti.xcom_pull(task_ids='plan', key='subject') }}",
-            body="{{ ti.xcom_pull(task_ids='plan', key='body') }}",
-            params={"reason": Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")},
-            doc_md="Waits for a person if the plan costs more than `budget.approve_above`, before anything is spent.",
-        )
+def _stage(stage_id: Stage, file: str, doc_md: str) -> Any:
+    # Enrich runs even where parse is skipped for lack of documents.
+    more = {"trigger_rule": TriggerRule.NONE_FAILED, "pool": _ENRICH_POOL} if stage_id is Stage.ENRICH else {}
+    return stage.override(task_id=stage_id.value, doc_md=doc_md, **more)(file, stage_id.value)
 
 
 def _approval(file: str, corpus_schedule: CorpusSchedule) -> Iterator[Any]:
@@ -275,48 +246,35 @@ def _confirm(corpus_schedule: CorpusSchedule, asset: Asset) -> Any:
     return confirm()
 
 
-def _timetable(corpus_schedule: CorpusSchedule, source: Asset) -> Any:
-    """Return the schedule: cron, another DAG's asset, changes of the source, or whichever of these comes first."""
-    operations = corpus_schedule.operations
-    assets = [Asset(operations.after_asset)] if operations.after_asset else []
-    if operations.watch_s is not None:
-        assets.append(source)
-    if not assets:
-        return corpus_schedule.schedule
-    any_asset: Any = assets[0] if len(assets) == 1 else assets[0] | assets[1]
-    if corpus_schedule.schedule is None:
-        return any_asset
-    return AssetOrTimeSchedule(timetable=CronTriggerTimetable(corpus_schedule.schedule, timezone="UTC"), assets=any_asset)
+def _timetable(corpus_schedule: CorpusSchedule) -> Any:
+    """Return the schedule: cron, another DAG's asset, or whichever of these comes first."""
+    cron, after = corpus_schedule.schedule, corpus_schedule.operations.after_asset
+    if after is None:
+        return cron
+    if cron is None:
+        return Asset(after)
+    return AssetOrTimeSchedule(timetable=CronTriggerTimetable(cron, timezone="UTC"), assets=Asset(after))
 
 
 def refresh_dag(corpus_schedule: CorpusSchedule) -> DAG:
     """Return the refresh DAG of a corpus."""
     file = str(corpus_schedule.file)
     published = Asset(f"inset://{corpus_schedule.name}", group="inset")
-    watch = (
-        [AssetWatcher("source", SourceTrigger(file, corpus_schedule.operations.watch_s))]
-        if corpus_schedule.operations.watch_s
-        else []
-    )
-    source = Asset(f"inset-source://{corpus_schedule.name}", group="inset", watchers=watch)
-    operations = corpus_schedule.operations
-    pool: dict[str, Any] = {"pool": operations.pool} if operations.pool else {}
     with DAG(
         f"refresh_{corpus_schedule.name}",
         description=f"Bring the corpus {corpus_schedule.name} up to date",
         doc_md=_ABOUT.format(name=corpus_schedule.name, source=corpus_schedule.source, file=line(file)),
-        schedule=_timetable(corpus_schedule, source),
-        tags=["inset", "refresh", *operations.tags],
+        schedule=_timetable(corpus_schedule),
+        tags=["inset", "refresh"],
         params=PARAMS,
-        default_args={"owner": operations.owner, **refresh_callbacks(corpus_schedule), **RETRIES},
+        default_args={"owner": "inset", **refresh_callbacks(corpus_schedule), **RETRIES},
         **_EVERY_DAG,
     ) as dag:
         shards = plan(file)
         chain(
             shards,
-            *_plan_approval(corpus_schedule),
-            parse.override(**pool, trigger_rule=TriggerRule.NONE_FAILED).partial(corpus=file).expand(shards=shards),
-            *[_stage(stage_id, corpus_schedule, doc_md) for stage_id, doc_md in ON_A_VERSION.items()],
+            parse.override(trigger_rule=TriggerRule.NONE_FAILED).partial(corpus=file).expand(shards=shards),
+            *[_stage(stage_id, file, doc_md) for stage_id, doc_md in ON_A_VERSION.items()],
             *_approval(file, corpus_schedule),
             publish.override(trigger_rule=TriggerRule.NONE_FAILED)(file),
             _confirm(corpus_schedule, published),

@@ -11,7 +11,7 @@ from schemas.errors import FailureCode
 from schemas.ids import version_file
 from schemas.printing import markdown_line
 from schemas.reports import VersionDiff
-from schemas.versions import UNDONE, Manifest, Plan, in_words
+from schemas.versions import UNDONE, Manifest
 from tasks.versions.diff import release_note
 
 MOST_CAUSES = 3
@@ -60,34 +60,4 @@ def approval_of(workspace: Workspace, manifest: Manifest) -> Approval | None:
     return Approval(
         subject=f"Publish {manifest.version} of {workspace.corpus.name}? {headline[0].upper()}{headline[1:]}",
         body="\n".join([*parts, release_note(diff)]),
-    )
-
-
-def plan_approval_of(workspace: Workspace, plan: Plan) -> Approval | None:
-    """Return the question whether a plan is carried out, before anything is spent; None if it is cheap enough."""
-    limits, summary = workspace.corpus.budget.approve_above, plan.summary
-    money = summary.expected.money
-    possible_reasons = [
-        f"it would cost {money:,.2f}, and budget.approve_above.money is {limits.money:,.2f}"
-        if limits.money is not None and money > limits.money
-        else None,
-        f"it would take {summary.minutes:,.0f} minutes, and budget.approve_above.minutes is {limits.minutes:g}"
-        if limits.minutes is not None and summary.minutes > limits.minutes
-        else None,
-        "it is the corpus's first, and models cost money" if plan.parent is None and money > 0 else None,
-    ]
-    reasons = [reason for reason in possible_reasons if reason is not None]
-    if plan.outcome != "build" or not reasons:
-        return None
-    calls = [f"- {name}: {in_words(expected)}" for name, expected in summary.captions.items()]
-    lines = [
-        "**Why it asks**",
-        *(f"- {reason}" for reason in reasons),
-        "",
-        "**The plan**",
-        f"- {summary.in_words()}",
-        *calls,
-    ]
-    return Approval(
-        subject=f"Carry out the plan {plan.version} of {workspace.corpus.name}? {summary.in_words()}", body="\n".join(lines)
     )

@@ -175,7 +175,7 @@ class RefreshRun:
                 keep_verdicts(workspace.store, plan.version, workspace.corpus.gates)
                 update_alias(workspace)  # a crash after a publication may have left it behind
             if not options.dry_run:
-                self._record(_STATES[plan.outcome], plan.version, plan.listing)
+                self._record(_STATES[plan.outcome], plan.version)
         return plan
 
     def parse(self, version: str, shards: Sequence[int] | None = None) -> StageNote:
@@ -232,11 +232,8 @@ class RefreshRun:
         return live
 
     def reject(self, version: str, *, by: str, reason: str) -> str:
-        """Store that a person rejected the version, or its plan; return it in words."""
-        store = self.workspace.store
-        rejection = reject_version(store, version, by=by, reason=reason)
-        if read_manifest(store, version) is None:
-            return f"the plan of {version} was {rejection}; nothing was spent"
+        """Store that a person rejected the version; return it in words."""
+        rejection = reject_version(self.workspace.store, version, by=by, reason=reason)
         return f"{version} was {rejection}; it goes live only by hand"
 
     def record_superseded(self, live: str) -> None:
@@ -319,9 +316,8 @@ class RefreshRun:
                     discard(self.workspace, [error.name])
             raise
 
-    def _record(self, state: RefreshState, version: str, listing: str | None = None) -> None:
-        """Record how the refresh stands; the listing of its start is kept."""
-        note_refresh(self.workspace.store, self.run_id, state, version=version, listing=listing)
+    def _record(self, state: RefreshState, version: str) -> None:
+        note_refresh(self.workspace.store, self.run_id, state, version=version)
 
     def _check_unfinished(self, version: str) -> None:
         """Refuse to work on a finished version: it may be live."""

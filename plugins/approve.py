@@ -1,4 +1,4 @@
-"""The tasks that ask a person: ``approve_plan`` before a plan that costs much, ``approve`` before a version goes live."""
+"""The task ``approve``, which asks a person before a version goes live."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.providers.standard.triggers.hitl import HITLTrigger
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
+from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from airflow.sdk.timezone import utcnow
 from airflow.triggers.base import TriggerEvent
 
@@ -24,8 +24,10 @@ _EVERY_S = 15.0
 """Seconds between two looks at the live version."""
 
 
-class Ask(ApprovalOperator):
-    """Asks whether a run goes on; people are told, and the store says until when it waits.
+class Approve(ApprovalOperator):
+    """Asks whether the planned version of a corpus goes live, until that is decided elsewhere.
+
+    People are told, and the store says until when it waits.
 
     Args:
         corpus_schedule: The corpus.
@@ -38,11 +40,21 @@ class Ask(ApprovalOperator):
         self._corpus_schedule = corpus_schedule
 
     def execute(self, context: Any) -> None:
-        """Ask, and wait for the answer; skip if the task before has no question."""
-        if not self.subject or self.subject == "None":  # rendered from a missing result
-            raise AirflowSkipException("there is nothing to ask")
+        """Ask, and defer to a trigger: Airflow waits for answers only, and doesn't see a version published elsewhere."""
         note_question(self._corpus_schedule, context, self.subject, self.hours)
-        super().execute(context)
+        try:
+            super().execute(context)
+        except TaskAwaitingInput as asked:
+            trigger = ApprovalTrigger(
+                store=self._corpus_schedule.store,
+                version=planned("version"),
+                ti_id=context["ti"].id,
+                options=self.options,
+                defaults=self.defaults,
+                params=self.serialized_params,
+                timeout_datetime=utcnow() + asked.timeout if asked.timeout else None,
+            )
+            self.defer(trigger=trigger, method_name=asked.method_name)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Go on, or fail: with the person who rejected and the reason, or since nobody answered."""
@@ -57,26 +69,6 @@ class Ask(ApprovalOperator):
         with refresh_run(self.corpus) as run:
             rejection = run.reject(planned("version"), by=user["name"], reason=reason)
         raise HITLRejectException(rejection)
-
-
-class Approve(Ask):
-    """Asks whether the planned version of a corpus goes live, until that is decided elsewhere."""
-
-    def execute(self, context: Any) -> None:
-        """Ask, and defer to a trigger: Airflow waits for answers only, and doesn't see a version published elsewhere."""
-        try:
-            super().execute(context)
-        except TaskAwaitingInput as asked:
-            trigger = ApprovalTrigger(
-                store=self._corpus_schedule.store,
-                version=planned("version"),
-                ti_id=context["ti"].id,
-                options=self.options,
-                defaults=self.defaults,
-                params=self.serialized_params,
-                timeout_datetime=utcnow() + asked.timeout if asked.timeout else None,
-            )
-            self.defer(trigger=trigger, method_name=asked.method_name)
 
 
 class ApprovalTrigger(HITLTrigger):

@@ -221,7 +221,7 @@ class RunOptions(Frozen):
     money: float | None = Field(None, ge=0, description="The refresh's limit on money, in place of the corpus file's.")
 
 
-class Plan(Frozen):
+class Plan(Frozen, extra="ignore"):
     """The work order of a refresh. ``parent`` is the live version, whose ledger the sources were compared with."""
 
     run_id: str
@@ -239,7 +239,6 @@ class Plan(Frozen):
     )
     outcome: Outcome = "build"
     options: RunOptions = RunOptions()
-    listing: str = Field("", description="Digest of the source's listing.")
     corpus: Corpus | None = Field(None, description="The options that the run keeps, however the corpus file is edited.")
     assembled: str = Field("", description="Key of the work, which depends on the files that the corpus file names, too.")
 
@@ -442,7 +441,7 @@ class Manifest(Frozen):
     )
 
 
-UNDONE = {"over_budget": "pictures not read", "undescribed": "figures, pages or texts not described"}
+UNDONE = {"undescribed": "figures, pages or texts not described"}
 """Work that a budget or a silent model left undone, by its count in ``Manifest.work``."""
 
 

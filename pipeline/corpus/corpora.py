@@ -252,7 +252,11 @@ def _check_addresses(addresses: dict[str, str], file: Path) -> None:
 
 def _mistake_in_words(mistake: Any) -> str:
     key = without_secrets(".".join(str(part) for part in mistake["loc"]))[:200] or "file"
+    # The name of a model is no key.
+    path = ".".join(str(part) for part in mistake["loc"][:1] + mistake["loc"][1 + (mistake["loc"][0] == "models") :])
     match mistake["type"]:
+        case "extra_forbidden" if path in _GONE:
+            return f"{key}: this key is gone: {_GONE[path]}"
         case "extra_forbidden" if mistake["loc"] in _MOVED:
             return f"{key}: this key stands elsewhere now: write {_MOVED[mistake['loc']]}"
         case "string_type" if mistake["loc"] in _MOVED and isinstance(mistake["input"], dict):
@@ -293,6 +297,16 @@ _MOVED: dict[tuple[str, ...], str] = {
     },
 }
 """Keys of earlier releases, and what to write now."""
+
+_GONE = {
+    "budget.approve_above": "limit what a refresh may spend with 'budget: {money: …}'",
+    "budget.ocr_items": "take it out: all pictures are read, each once",
+    "operations.own_dags": "take it out: who may start inset_publish moves every corpus",
+    "operations.pool": "name the pool of enrich in the variable INSET_ENRICH_POOL",
+    "operations.watch_s": "write 'schedule: \"*/5 * * * *\"': a refresh without changes takes seconds",
+    **dict.fromkeys(["operations.owner", "operations.tags"], "take it out"),
+}
+"""Keys of earlier releases without a successor, and what to do."""
 
 
 def _quoted(value: object) -> str:
@@ -363,7 +377,6 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   preset: pages                  # default preset; inset presets lists all
 #   presets: presets               # a folder of own presets, one YAML file each
 # operations:                      # in Airflow; see docs/guides/operate-in-airflow.md
-#   watch_s: 300                   # look at the source so often, and refresh when it changed
 #   stale_h: 48                    # hours without a successful refresh until the corpus is reported as stale
 #   approval_h: 12                 # hours to approve a version that a gate refused; null: it doesn't ask
 # ray:
@@ -374,7 +387,6 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # gates:
 {gates}
 # budget:
-#   ocr_items: 10000               # maximum figures and pages recognised in one refresh
 #   calls: 1000                    # maximum calls of generative models in one refresh; or tokens, or money
 # retention:
 #   versions: {versions}

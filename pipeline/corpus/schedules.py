@@ -24,8 +24,6 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _KEY = re.compile(r"^(name|store):[ \t]+([^\s#]+)[ \t]*$", re.MULTILINE)
 """Keys of a file that isn't YAML."""
 
-_OWN_DAGS = re.compile(r"\bown_dags[\"']?:[ \t]*true\b", re.IGNORECASE)
-
 
 @dataclass(frozen=True)
 class CorpusSchedule:
@@ -120,12 +118,11 @@ def _broken_schedule(file: Path, problem: str) -> CorpusSchedule:
 
     Its runs fail visibly: if it can't be read, every day.
     """
-    mapping, text = dict[str, Any](), ""
+    mapping = dict[str, Any]()
     schedule: object = _OF_UNREADABLE
     with contextlib.suppress(OSError):
         if file.is_file():
-            text = file.read_text(errors="replace")[:MAX_BYTES]
-            mapping = dict(_KEY.findall(text))
+            mapping = dict(_KEY.findall(file.read_text(errors="replace")[:MAX_BYTES]))
     with contextlib.suppress(UserError):
         mapping = read_mapping(file)
         schedule = mapping.get("schedule")
@@ -134,19 +131,14 @@ def _broken_schedule(file: Path, problem: str) -> CorpusSchedule:
         name = None
     operations = mapping.get("operations")
     notify = operations.get("notify") if isinstance(operations, dict) else None
-    # Rights must not widen because of a typing mistake.
-    safe_operations = OperationOptions(own_dags=_OWN_DAGS.search(text) is not None)
     broken_schedule = CorpusSchedule(
         name=name or _name_of(file),
         file=file,
         schedule=schedule if schedule is None or (isinstance(schedule, str) and is_plain(schedule)) else _OF_UNREADABLE,
-        operations=safe_operations,
         problem=problem,
     )
     with contextlib.suppress(ValidationError):
-        broken_schedule = replace(
-            broken_schedule, operations=OperationOptions(own_dags=safe_operations.own_dags, notify=notify or {})
-        )
+        broken_schedule = replace(broken_schedule, operations=OperationOptions(notify=notify or {}))
     with contextlib.suppress(UserError, UnicodeError, ValueError):
         if store is None or isinstance(store, str):
             broken_schedule = replace(broken_schedule, store=join(store_address(file, store), broken_schedule.name))

@@ -205,7 +205,7 @@ def _due(schedule: str | None, now: datetime) -> datetime | None:
 def _runs(schedule: CorpusSchedule) -> str:
     options = schedule.operations
     asset = f"when {options.after_asset} is updated" if options.after_asset else None
-    return schedule.schedule or asset or ("when the source changes" if options.watch_s else "by hand")
+    return schedule.schedule or asset or "by hand"
 
 
 class Measure(NamedTuple):

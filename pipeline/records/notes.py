@@ -132,11 +132,11 @@ ENDED_WELL: frozenset[RefreshState] = frozenset({"published", "unchanged", "held
 """States of refreshes that neither failed nor were refused."""
 
 
-class LastRefresh(Frozen):
+class LastRefresh(Frozen, extra="ignore"):
     """The last refresh, which came into its ``state`` ``at`` a time, and built or found ``version``.
 
     ``state`` is ``started`` until it ends, ``retrying`` or ``waiting`` for an answer meanwhile; a killed one stays so.
-    ``listing`` digests the source's listing. ``message`` says why it is tried again, has failed or was rejected, or what it
+    ``message`` says why it is tried again, has failed or was rejected, or what it
     asks; ``task`` is the one concerned, and ``until`` the time by which the answer, or the next try, is due. ``succeeded``
     is the end of the last refresh that neither failed nor was refused.
     """
@@ -145,7 +145,6 @@ class LastRefresh(Frozen):
     at: datetime
     state: RefreshState
     version: str
-    listing: str
     message: str = ""
     task: str = ""
     until: datetime | None = None
@@ -171,15 +170,12 @@ def note_refresh(
     task: str = "",
     until: datetime | None = None,
     version: str | None = None,
-    listing: str | None = None,
 ) -> None:
-    """Record how a refresh goes on, and the ``version`` that it builds or has found; a ``listing`` is kept till the next one.
+    """Record how a refresh goes on, and the ``version`` that it builds or has found.
 
     One that has published, or found nothing to publish, can only fail, unless a version is named.
     """
-    before = read_last_refresh(store) or LastRefresh(
-        run_id=run_id, at=datetime.now(UTC), state=state, version="", listing=""
-    )
+    before = read_last_refresh(store) or LastRefresh(run_id=run_id, at=datetime.now(UTC), state=state, version="")
     if version is None and before.run_id == run_id and before.state in ("published", "unchanged") and state != "failed":
         return
     # Another machine's clock may be ahead, and what is noted later counts.
@@ -193,6 +189,5 @@ def note_refresh(
         "until": until,
     }
     changed |= {"version": version} if version is not None else {}
-    changed |= {"listing": listing} if listing is not None else {}
     changed |= {"succeeded": at} if state in ENDED_WELL else {}
     write_last_refresh(store, before.model_copy(update=changed))

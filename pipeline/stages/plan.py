@@ -43,7 +43,7 @@ from tasks.answering.presets import steps_of
 from tasks.enriching.spaces import query_settings
 from tasks.enriching.spending import Budget
 from tasks.versions.check import documents_gone
-from tasks.versions.plan import Comparison, compare, cut_shards, listing_digest, summarise, was_disturbed
+from tasks.versions.plan import Comparison, compare, cut_shards, summarise, was_disturbed
 from workers.brief_reads import count_pages
 
 MEBIBYTE = 1 << 20
@@ -132,7 +132,6 @@ def plan(
         shards=cut_shards(to_parse, int(corpus.parse.shard_mb * MEBIBYTE)),
         again=sorted(retry & {document.doc_id for document in comparison.documents}),
         outcome=existing_version[1] if existing_version else "build",
-        listing=listing_digest(listed),
         corpus=corpus,
         assembled=workspace.keys.assembled,
     )
@@ -278,8 +277,6 @@ def _lost_too_much(workspace: Workspace, manifest: Manifest, live: str) -> bool:
 def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:
     """Return whether models left work of a version undone that this refresh may do."""
     budget, work_counts = workspace.corpus.budget, manifest.work
-    if work_counts.get("over_budget") and budget.ocr_items != 0:
-        return True
     before = read_spent(workspace.store)
     return bool(work_counts.get("undescribed")) and Budget(budget, budget.corpus, before).reserve(Spent(calls=1))
 

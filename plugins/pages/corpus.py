@@ -20,14 +20,14 @@ PER_PAGE = 20
 EVENTS = 20
 """Events of the audit log that are read and shown."""
 
-STARTED = {
+ACTIONS = {
     "publish": "inset_publish",
     "roll_back": "inset_roll_back",
     "prune": "inset_prune",
     "plan": "inset_plan",
     "forget": "inset_forget",
 }
-"""The DAGs that the page starts, by action; of a corpus that has its own, its name follows."""
+"""The DAGs that the page starts, by action."""
 
 VERSION_PATTERN = r"\d{8}T\d{6}Z-[0-9a-f]+"
 
@@ -73,7 +73,7 @@ def corpus(
     store = store_of(corpus_schedule) if health.stored else None
     events = read_events(store, EVENTS) if store else []
     paged = Paged(version_names(store) if store else [], page, PER_PAGE)
-    dags = dags_of(corpus_schedule) | {"refresh": dag_id}
+    dags = ACTIONS | {"refresh": dag_id}
     of_airflow = (health.refreshing or "").startswith("airflow:")
     return render(
         request,
@@ -90,12 +90,6 @@ def corpus(
         dags=dags,
         startable=startable(dags.values(), user),
     )
-
-
-def dags_of(corpus_schedule: CorpusSchedule) -> dict[str, str]:
-    """Return the DAGs that operators start for a corpus, by action."""
-    suffix = f"_{corpus_schedule.name}" if corpus_schedule.operations.own_dags else ""
-    return {action: f"{dag}{suffix}" for action, dag in STARTED.items()}
 
 
 @router.get("/changes", response_class=HTMLResponse)
@@ -132,7 +126,7 @@ def document_diff(
     """Show what changed inside a document between two versions, with its pages side by side."""
     corpus_schedule = stored_corpus_of(dag_id)
     changed = document_changes(store_of(corpus_schedule), base, version, source)
-    forget = dags_of(corpus_schedule)["forget"]
+    forget = ACTIONS["forget"]
     return render(
         request,
         "document_changes.html",

@@ -42,25 +42,9 @@ class Spend(Section):
     money: Money | None = Field(None, description="Money, by the prices of models.")
 
 
-class ApproveAbove(Section):
-    """Plans that Airflow asks a person about before anything is spent, as it does before a first version that costs money.
-
-    See operations.approval_h.
-    """
-
-    money: Money | None = Field(None, description="Money above which a person is asked; null: nobody is.")
-    minutes: float | None = Field(None, ge=0, description="Minutes of reading and OCR, likewise.")
-
-
 class BudgetOptions(Spend):
     """Limits of one refresh, and of all refreshes together."""
 
-    ocr_items: int | None = Field(
-        None, ge=0, le=1 << 40, description="Figures and pages recognised in one refresh at most."
-    )
-    approve_above: ApproveAbove = Field(
-        ApproveAbove(), description="Plans that a person approves before they are carried out."
-    )
     corpus: Spend = Field(Spend(), description="What all refreshes of the corpus together may spend on models.")
 
 
@@ -137,9 +121,6 @@ class OperationOptions(Section):
     after_asset: Text | None = Field(
         None, min_length=1, description="URI of an Airflow asset whose updates start a refresh."
     )
-    watch_s: int | None = Field(
-        None, ge=5, le=86_400, description="Seconds between two looks at the source: a changed listing starts a refresh."
-    )
     approval_h: Hours | None = Field(
         12,
         description="Hours that Airflow waits for a person to approve a version that a gate refused or a budget left "
@@ -155,24 +136,10 @@ class OperationOptions(Section):
         description="Hour of the day in UTC at which inset_evaluate runs the corpus's experiment on the live version again, if "
         "there are questions, and fails if it surely became worse than its last report; null: never.",
     )
-    own_dags: bool = Field(
-        False,
-        description="Give the corpus operators' DAGs of its own, inset_publish_NAME and so on, in place of those of all corpora, "
-        "so that a role of Airflow may publish, roll back, plan, prune, replay and free this corpus alone.",
-    )
     keep_feedback: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4} days?$")] = Field(
         "180 days", description="How long what readers said of answers is kept."
     )
     feedback_names: bool = Field(False, description="Keep the name of the caller with what a reader says of an answer.")
-    owner: Text = Field("inset", min_length=1, description="Owner of the refresh's tasks in Airflow.")
-    tags: list[Text] = Field(
-        [], max_length=20, description="Further tags of the refresh's DAG, which has the tags refresh and inset."
-    )
-    pool: Text | None = Field(
-        None,
-        min_length=1,
-        description="Airflow's pool for parse and enrich, which has to exist; default: INSET_ENRICH_POOL's.",
-    )
     notify: dict[Text, dict[Text, JsonValue]] = Field(
         {},
         description="Airflow notifiers called when a run fails, is tried again for long or waits for an answer, and when "

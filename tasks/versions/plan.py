@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schemas.errors import OF_THE_SOURCE, BadInputError, FailureCode
-from schemas.ids import sha256
 from schemas.stages import Stage
 from schemas.versions import LedgerRow, PlannedDocument, PlanSummary, SourceFile, Status
 
@@ -20,13 +19,6 @@ class Comparison:
     gone: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
-
-
-def listing_digest(files: Sequence[SourceFile]) -> str:
-    """Return a digest of names, sizes and stamps: it changes when the listing does."""
-    return sha256(
-        "\n".join(f"{file.source}\0{file.size}\0{file.stamp}" for file in files).encode("utf-8", "surrogateescape")
-    )
 
 
 def compare(

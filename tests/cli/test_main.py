@@ -129,29 +129,7 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
 
 def test_pages_that_fail_alike_are_one_line(folder: Path, inset: Inset) -> None:
     inset("init")
-    (folder / "corpora" / "manuals.yaml").write_text(
-        "name: manuals\nsource: ../pdfs\ncaptions: {layout: none}\nbudget: {ocr_items: 0}\n"
-    )
-    with pymupdf.open() as scans:
-        for subject in ("hoist", "", "crane", "gate"):
-            if not subject:
-                scans.new_page()
-                continue
-            with pymupdf.open(write_scan(folder / f"{subject}.pdf", subject)) as scan:
-                scans.insert_pdf(scan)
-        scans.save(folder / "pdfs" / "scans.pdf")
-    message = "over_budget: words of a figure are not read yet: budget.ocr_items was spent; the next refresh continues"
-    output = inset("refresh", "manuals").err
-    partly = [line for line in output.splitlines() if "scans.pdf" in line]
-    assert partly == [f"  partly read: pages 1, 3-4 of scans.pdf: {message}"]
-    (line,) = [line for line in inset("quarantine", "manuals").out.splitlines() if "scans.pdf" in line]
-    assert line.split()[:4] == ["scans.pdf", "1,", "3-4", "recognise"]
-    listed = inset("quarantine", "manuals", "--json").json["failures"]
-    assert [failure["page"] for failure in listed if failure["source"] == "scans.pdf"] == [1, 3, 4]
-
-
-def test_pages_that_are_damaged_alike_are_one_line_of_a_parse(folder: Path, inset: Inset) -> None:
-    file = write_manual(folder / "broken.pdf", "pump", pages=5)
+    file = write_manual(folder / "pdfs" / "broken.pdf", "pump", pages=5)
     with pymupdf.open(file) as document:
         for page in (1, 2, 4):
             xref, *_ = document[page].get_contents()
@@ -160,6 +138,13 @@ def test_pages_that_are_damaged_alike_are_one_line_of_a_parse(folder: Path, inse
         document.saveIncr()
     (line,) = [line for line in inset("parse", file).err.splitlines() if line.startswith("broken.pdf")]
     assert line.startswith("broken.pdf, pages 2-3, 5: damaged: the page is damaged: ")
+    output = inset("refresh", "manuals").err
+    (partly,) = [line for line in output.splitlines() if "broken.pdf" in line]
+    assert partly.startswith("  partly read: pages 2-3, 5 of broken.pdf: damaged: ")
+    (line,) = [line for line in inset("quarantine", "manuals").out.splitlines() if "broken.pdf" in line]
+    assert line.split()[:4] == ["broken.pdf", "2-3,", "5", "parse"]
+    listed = inset("quarantine", "manuals", "--json").json["failures"]
+    assert [failure["page"] for failure in listed if failure["source"] == "broken.pdf"] == [2, 3, 5]
 
 
 def _search_and_ask(inset: Inset, version: str) -> None:

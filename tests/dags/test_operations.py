@@ -59,19 +59,6 @@ def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_en
     assert {tuple(dags[name]["corpora"]) for name in moves} == {("broken", "pumps", "winches")}, "what is live can be moved"
 
 
-def test_a_corpus_with_dags_of_its_own_is_in_no_other(tmp_path: Path, airflow_env: dict[str, str]) -> None:
-    (tmp_path / "pumps.yaml").write_text("name: pumps\nsource: x\n")
-    own_dags = "operations:\n  own_dags: true\n"
-    (tmp_path / "secret.yaml").write_text(f"name: secret\nsource: x\n{own_dags}")
-    (tmp_path / "broken.yaml").write_text(f"name: broken\nsourc: x\n{own_dags}  notify: 3\n")
-    (tmp_path / "no_yaml.yaml").write_text(f"name: no_yaml\nsource: [x\n{own_dags}")
-    dags = described(tmp_path, airflow_env, _DESCRIBE)
-    shared = {name: dag["corpora"] for name, dag in dags.items() if name in MOVES}
-    assert shared == {name: ["pumps"] for name in MOVES}
-    for corpus in ("secret", "broken", "no_yaml"):
-        assert {name for name, dag in dags.items() if dag["corpora"] == [corpus]} == {f"{move}_{corpus}" for move in MOVES}
-
-
 _SCHEDULE = """
 import json
 from dags import installed

@@ -53,15 +53,13 @@ print(json.dumps({{"dags": sorted(kept), "errors": bag.import_errors}}))
 _SCHEDULES = """
 import json
 from dags import refresh
-from airflow.sdk import DAG, AssetAny
+from airflow.sdk import DAG
 def described(timetable):
     condition = getattr(timetable, "asset_condition", None)
     assets = [] if condition is None else getattr(condition, "objects", [condition])
     return {
         "cron": getattr(getattr(timetable, "timetable", timetable), "expression", None),
         "assets": sorted(asset.uri for asset in assets),
-        "any": isinstance(condition, AssetAny) or len(assets) < 2,
-        "watchers": [watcher.trigger.serialize()[1] for asset in assets for watcher in asset.watchers],
     }
 print(json.dumps({dag.dag_id: described(dag.timetable) for dag in vars(refresh).values() if isinstance(dag, DAG)}))
 """
@@ -137,30 +135,16 @@ def test_tasks_that_start_ray_wait_in_a_pool_of_their_own(corpora: Path, airflow
     assert {name for name, pool in enrich_pools.items() if pool == "inset_enrich"} == {"enrich"}
 
 
-def test_a_refresh_is_started_by_time_by_an_asset_or_by_its_source(corpora: Path, airflow_env: dict[str, str]) -> None:
-    cron = 'schedule: "0 5 * * *"'
-    files = {
-        "hand": "",
-        "time": cron,
-        "asset": "operations: {after_asset: 's3://bucket/manuals'}",
-        "source": "operations: {watch_s: 60}",
-        "time_asset": f"{cron}\noperations: {{after_asset: 's3://bucket/manuals'}}",
-        "time_source": f"{cron}\noperations: {{watch_s: 60}}",
-        "asset_source": "operations: {after_asset: 's3://bucket/manuals', watch_s: 60}",
-        "all": f"{cron}\noperations: {{after_asset: 's3://bucket/manuals', watch_s: 60}}",
-    }
+def test_a_refresh_is_started_by_time_or_by_an_asset(corpora: Path, airflow_env: dict[str, str]) -> None:
+    cron, after = 'schedule: "0 5 * * *"', "operations: {after_asset: 's3://bucket/manuals'}"
+    files = {"hand": "", "time": cron, "asset": after, "both": f"{cron}\n{after}"}
     for name, settings in files.items():
         (corpora / f"{name}.yaml").write_text(f"name: {name}\nsource: ../pdfs\n{settings}\n")
     dags = described(corpora, airflow_env, _SCHEDULES)
     for name in files:
         dag = dags[f"refresh_{name}"]
-        assert dag["cron"] == ("0 5 * * *" if name in ("time", "time_asset", "time_source", "all") else None)
-        asset = ["s3://bucket/manuals"] if name in ("asset", "time_asset", "asset_source", "all") else []
-        watched = name in ("source", "time_source", "asset_source", "all")
-        assert dag["assets"] == ([f"inset-source://{name}/"] if watched else []) + asset
-        assert dag["any"], "one of several is enough"
-        watcher = {"corpus": str(corpora / f"{name}.yaml"), "every_s": 60}
-        assert dag["watchers"] == ([watcher] if watched else [])
+        assert dag["cron"] == ("0 5 * * *" if name in ("time", "both") else None)
+        assert dag["assets"] == (["s3://bucket/manuals"] if name in ("asset", "both") else [])
 
 
 @pytest.mark.slow

@@ -106,7 +106,7 @@ def test_a_live_version_is_announced_with_its_release_note(
 def test_a_run_that_has_published_is_not_shown_as_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INSET_CORPORA", str(tmp_path / "corpora"))
     store = write_corpus(tmp_path, "pumps", versions=1)
-    last_refresh = LastRefresh(run_id="airflow:nightly", at=datetime.now(UTC), state="published", version="v", listing="")
+    last_refresh = LastRefresh(run_id="airflow:nightly", at=datetime.now(UTC), state="published", version="v")
     write_last_refresh(store, last_refresh)
     refresh_callbacks(schedule_of("pumps"))["on_retry_callback"](_context("confirm", exception=OSError("gone")))
     assert read_last_refresh(store) == last_refresh

@@ -65,7 +65,7 @@ _SHARD_RECORDS, _SHARD_SECONDS = 256, 20.0
 def enrich(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
     """Do the work of models and structure for a plan's documents; results are cached as they come.
 
-    Ray starts only when there is work for it. Pictures over the budget stay unread, and are counted.
+    Ray starts only when there is work for it.
     """
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
@@ -154,7 +154,7 @@ class _Structuring:
         self._searched = RecordCache(store, f"recognised/{keys.searched_for_tables}", schema_of(Segmented))
         self._lexicon = Simplemma()
         self._unfinished: dict[str, tuple[FailureCode, str]] = {}
-        self.counts = Counter(recognised=0, over_budget=0, segmented=0, structured=0)
+        self.counts = Counter(recognised=0, segmented=0, structured=0)
         self.failed: dict[str, RowFailure] = {}
 
     def structure(self, doc_ids: Sequence[str], retried: Collection[str]) -> None:
@@ -251,15 +251,8 @@ class _Structuring:
         return faults, scans
 
     def _recognise(self, figure_ids: Iterable[str]) -> None:
-        """Recognise text in new pictures, within the budget."""
-        limit = self._workspace.corpus.budget.ocr_items
-        missing = self._recognised.missing(figure_ids)
-        # The limit is for the whole refresh, of which earlier batches have used a part.
-        affordable = missing if limit is None else missing[: limit - self.counts["recognised"]]
-        over_budget = missing[len(affordable) :]
-        self._look(self._recognised, affordable, recognise, FEW_PICTURES, Step.RECOGNISE)
-        self._unfinished |= dict.fromkeys(over_budget, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
-        self.counts.update(over_budget=len(over_budget))
+        """Recognise text in new pictures."""
+        self._look(self._recognised, self._recognised.missing(figure_ids), recognise, FEW_PICTURES, Step.RECOGNISE)
 
     def _look(
         self,
@@ -287,8 +280,6 @@ _LOOKS = {
     Step.SEGMENT: (Segmented, "segmented", "a picture was not segmented"),
 }
 """What a model that looks at pictures makes, the count of the note, and what a crash of it means."""
-
-_OVER_BUDGET = "words of a figure are not read yet: budget.ocr_items was spent; the next refresh continues"
 
 
 def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict[str, int]:

@@ -80,6 +80,7 @@ def test_a_template_has_a_name_or_is_spelled_out(folder: Path, template_name: st
             "name: m\nsource: x\nindex: {chunk_tokens: 64}\n",
             "index.chunk_tokens: this key stands elsewhere now: write 'chunks: {tokens: …}'",
         ),
+        ("name: m\nsource: x\noperations: {watch_s: 60}\n", "operations.watch_s: this key is gone: write 'schedule: "),
         ("name: m\nsource: x\ntags: {template: '<img>'}\n", "tags.template: a tag template holds"),
         ("name: m\nsource: x\nschedule: sometimes\n", "schedule: use a cron expression"),
         ("name: [\n", "m.yaml: line 2 this is not YAML"),

@@ -70,7 +70,6 @@ def test_a_corpus_is_stale_once_two_scheduled_times_passed_without_a_run(folder:
     [
         ("", "by hand"),
         ('schedule: "@daily"\n', "@daily"),
-        ("operations: {watch_s: 60}\n", "when the source changes"),
         ("operations: {after_asset: 's3://manuals'}\n", "when s3://manuals is updated"),
     ],
 )

@@ -5,16 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.golden import ModeReport, QuestionScore
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.corpus.workspace import Workspace
-from pipeline.operations.runs import MOST_SHARDS, RunReport, run_report, version_of_run
+from pipeline.operations.runs import run_report, version_of_run
 from pipeline.records.notes import SLOWEST, StageNote, join_notes, write_note, write_plan
 from pipeline.run import refresh
 from schemas.errors import UserError
 from schemas.evidence import EVIDENCE
 from schemas.gates import GateResult
-from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
 from schemas.versions import ExpectedCalls, Plan, PlanSummary, RunOptions, SlowDocument, Spent
@@ -52,29 +50,8 @@ def write_planned(
     return version
 
 
-def write_judged(store: ObjectStore, version: str, ranks: dict[str, int | None]) -> None:
-    """Write the report on golden questions with the ranks of their pages."""
-    report = ModeReport(
-        mode="pages",
-        questions=len(ranks),
-        recall_at_1=None,
-        recall_at_10=None,
-        reciprocal_rank=None,
-        ndcg_at_10=None,
-        figure_recall_at_10=None,
-        scores=[QuestionScore(id=name, page_rank=rank, figure_rank=None) for name, rank in ranks.items()],
-    )
-    store.replace(version_file(version, "evaluation/judged.json"), report.model_dump_json().encode())
-
-
-def work(report: RunReport, stage: Stage) -> dict[str, tuple[int, int | None]]:
-    """Return what a stage did: number done, and number reused, by kind."""
-    (stage_report,) = (candidate for candidate in report.stages if candidate.stage is stage)
-    return {item.what: (item.done, item.reused) for item in stage_report.items}
-
-
 @pytest.mark.slow
-def test_a_run_shows_what_each_stage_did_and_what_it_reused(published: Workspace) -> None:
+def test_a_run_shows_what_it_planned_and_how_long_each_stage_took(published: Workspace) -> None:
     write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
     version, store = refresh(published, run_id="airflow:nightly").version, published.store
     assert version is not None
@@ -85,13 +62,7 @@ def test_a_run_shows_what_each_stage_did_and_what_it_reused(published: Workspace
     assert report.plan is not None
     assert (report.plan.new, report.plan.sources["new"]) == (1, ["crane.pdf"])
     assert [stage.stage for stage in report.stages] == ["parse", "enrich", "assemble", "check", "build", "evaluate"]
-    assert work(report, Stage.PARSE) == {"documents parsed": (1, 2), "pages parsed": (2, None)}
-    assert work(report, Stage.ENRICH)["documents structured"] == (1, 2)
-    computed, reused = work(report, Stage.ENRICH)["vectors computed"]
-    assert computed
-    assert reused
-    rows = report.version.rows
-    assert computed + reused == rows == sum(number or 0 for number in work(report, Stage.BUILD)["rows indexed"])
+    assert all(stage.seconds is not None for stage in report.stages)
     assert [(slow.source, slow.pages) for slow in report.slowest] == [("crane.pdf", 2)]
     assert report.slowest[0].seconds > 0
     assert "crane.pdf" in report.note
@@ -101,22 +72,14 @@ def test_a_run_shows_what_each_stage_did_and_what_it_reused(published: Workspace
     assert Path(report.docs).is_file()
 
 
-def test_a_run_under_way_shows_its_plan_and_the_shards_that_are_done(folder: Path) -> None:
+def test_a_run_under_way_shows_its_plan(folder: Path) -> None:
     store = write_corpus(folder, "pumps", versions=1)
     version = write_planned(store, 1, shards=3, documents=30)
-    for shard, slow in enumerate(("b.pdf", "a.pdf")):
-        document = SlowDocument(source=slow, pages=9, seconds=shard + 0.5)
-        note = StageNote(seconds=2.0, counts={"parsed": 10, "pages_parsed": 80}, slowest=[document])
-        write_note(store, version, Stage.PARSE, note, shard=shard)
     assert version_of_run(store, "run-1") == version
     report = run_report(schedule_of("pumps"), store, version)
     assert (report.version.state, report.run_id, report.parent) == ("unfinished", "run-1", version_name(0))
     assert report.options.replay
-    parse, *later_stages = report.stages
-    assert (parse.shards, parse.seconds) == ((2, 3), 4.0)
-    assert [item.done for item in parse.items] == [20, 160]
-    assert {stage.seconds for stage in later_stages} == {None}
-    assert [slow.source for slow in report.slowest] == ["a.pdf", "b.pdf"]
+    assert {stage.seconds for stage in report.stages} == {None}
     assert report.plan is not None
     assert (report.plan.captions["vlm"].spent.money, report.spent) == (2.5, {})
     assert report.gates == []
@@ -158,15 +121,6 @@ def test_a_run_of_ten_thousand_documents_among_a_hundred_versions_costs_few_read
     assert not [name for name in reads if name.startswith("parse-")]
     assert reads["manifest.json"] <= 2
     assert sum(reads.values()) <= 15
-
-
-def test_the_shards_of_a_large_run_under_way_are_counted_without_reading_them(folder: Path) -> None:
-    store = write_corpus(folder, "pumps", versions=1)
-    version = write_planned(store, 1, shards=MOST_SHARDS * 2, documents=MOST_SHARDS * 2)
-    for shard in range(MOST_SHARDS + 1):
-        store.replace(version_file(version, f"stages/parse-{shard:04}.json"), b"{}")
-    parse = run_report(schedule_of("pumps"), store, version).stages[0]
-    assert (parse.shards, parse.seconds) == ((MOST_SHARDS + 1, MOST_SHARDS * 2), None)
 
 
 def test_the_slowest_documents_of_all_shards_are_kept() -> None:

@@ -6,22 +6,20 @@ from typing import Literal
 
 import pytest
 
-from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.corpus.workspace import Workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.evidence import row_files
 from pipeline.records.ledger import read_ledger
-from pipeline.records.notes import read_notes
 from pipeline.records.publication import LIVE, list_versions, publish_version, read_pointer, roll_back
 from pipeline.run import RefreshRun, refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.discard import find_damage
 from pipeline.upkeep.doctor import diagnose
-from schemas.errors import DamagedError, FailureCode, UserError
+from schemas.errors import DamagedError, UserError
 from schemas.retrieval import Query
 from schemas.stages import Stage
 from schemas.versions import Status
-from tests.manuals import write_manual, write_scan
-from tests.pipeline.conftest import write_corpus
+from tests.manuals import write_manual
 from tests.published_files import figure_of
 
 QUESTION = "How many screws has the steel winch?"
@@ -244,42 +242,3 @@ def test_versions_follow_each_other_though_the_clock_was_set_back(published: Wor
     published.store.replace("versions/20990101T000000Z-00000000/plan.json", b"{}")
     assert plan(published, "r").version == _live(published)
     assert plan(published, "r", rebuild=True).version.startswith("20990101T000001Z-")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("budget_then", "at_once"), [(1, 1), (None, 10_000)])
-def test_what_a_budget_left_unread_is_read_by_the_next_refresh(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget_then: int | None, at_once: int
-) -> None:
-    monkeypatch.setattr("pipeline.stages.enrich.stage.DOCUMENTS_AT_ONCE", at_once)
-    workspace = _scans(tmp_path, 1)
-    first = refresh(workspace)
-    assert first.published
-    (failure,) = first.failures
-    assert (failure.code, failure.page, failure.step) == (FailureCode.OVER_BUDGET, 1, "recognise")
-    assert "the next refresh continues" in failure.message
-    workspace = _scans(tmp_path, budget_then)
-    second = refresh(workspace)
-    assert (second.published, second.failures) == (True, [])
-    assert second.counts.rows > first.counts.rows
-    assert all(row.status is Status.INDEXED for row in read_ledger(workspace.store, _live(workspace)))
-    assert not refresh(workspace).published, "all is read now"
-    assert find_damage(workspace, deep=True) == {}
-
-
-def test_without_a_budget_all_is_read_and_nothing_is_called_left(tmp_path: Path) -> None:
-    workspace = _scans(tmp_path, None)
-    result = refresh(workspace)
-    assert (result.published, result.failures) == (True, [])
-    assert read_notes(workspace.store, _live(workspace), (Stage.ENRICH,))[Stage.ENRICH].counts["over_budget"] == 0
-    assert not refresh(workspace).published, "all was read at once"
-
-
-def _scans(folder: Path, budget: int | None) -> Workspace:
-    for name, subject in (("pump", "water pump"), ("winch", "steel winch")):
-        if not (file := folder / "pdfs" / f"{name}.pdf").exists():
-            write_scan(file, subject)
-    file = write_corpus(folder)
-    settings = f"budget: {{ocr_items: {budget}}}\n" if budget is not None else ""
-    file.write_text(file.read_text().replace("{ocr: none}", "{layout: none}") + settings)
-    return open_workspace(str(file))

@@ -61,18 +61,6 @@ def test_who_may_not_start_runs_sees_buttons_that_do_nothing(client: TestClient,
     assert [name for name, usable in buttons(client.get(TAB).text) if usable] == ["roll_back"]
 
 
-def test_a_corpus_with_dags_of_its_own_is_operated_by_whoever_may_start_those(
-    client: TestClient, folder: Path, rights: Rights
-) -> None:
-    write_corpus(folder, "pumps", versions=2, more="operations: {own_dags: true}\n")
-    rights.starts = {"inset_publish", "inset_roll_back"}
-    assert {usable for _, usable in buttons(client.get(TAB).text)} == {False}
-    rights.starts = {"inset_roll_back_pumps"}
-    page = client.get(TAB).text
-    assert [name for name, usable in buttons(page) if usable] == ["roll_back"]
-    assert 'data-dag="inset_roll_back_pumps"' in page
-
-
 def test_the_tab_says_who_moved_the_live_version_and_why(client: TestClient, folder: Path) -> None:
     store = write_corpus(folder, "pumps", versions=1)
     refused = write_version(store, "pumps", 1, gates=[REFUSES])

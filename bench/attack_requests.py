@@ -122,18 +122,11 @@ def _prices() -> Iterator[Attack]:
         yield search(REFUSED, offset=offset)
     yield search(REFUSED, steps={"select": {"diversity": 2}})
     yield search(REFUSED, steps={"select": {"k": 10**6}})
-    path = f"/v1/corpora/{CORPUS}/searches"
-    dear = {"query": "x", "k": 100, "highlight": True}
-    yield Attack("prices", path, DONE, "POST", json={"searches": [dear] * 20})
-    yield Attack("prices", path, REFUSED, "POST", json={"searches": [dear] * 21})
-    yield Attack("prices", path, REFUSED, "POST", json={"searches": []})
     answer = f"/v1/corpora/{CORPUS}/answer"
     for rounds in (0, 10**6):
         yield Attack("prices", answer, REFUSED, "POST", json={"question": "x", "settings": {"rounds": rounds}})
     yield _search("prices", {"query": "x", "k": 50}, frozenset({403}), key="small")
     yield _search("prices", {"query": "x", "steps": {"select": {"k": 50}}}, frozenset({403}), key="small")
-    for k in (0, 101, "x", "1e9"):
-        yield Attack("prices", f"/v1/corpora/{CORPUS}/figures/{'0' * 64}/similar?k={k}", REFUSED)
     for limit in (0, 201, -1, "9" * 5_000):
         yield Attack("prices", f"/v1/corpora/{CORPUS}/rows?limit={limit}", REFUSED)
 
@@ -239,7 +232,7 @@ def _keys(site: Site) -> Iterator[Attack]:
     for place in ("/v1/corpora", "/v1/presets", f"{path}/documents", f"{path}/versions"):
         yield Attack("keys", place, UNKNOWN, key=None)
         yield Attack("keys", place, UNKNOWN, key="expired")
-    for place in ("/mcp", f"{path}/search", f"{path}/answer", f"{path}/searches"):
+    for place in ("/mcp", f"{path}/search", f"{path}/answer"):
         yield Attack("keys", place, UNKNOWN, "POST", json={"query": "x"}, key=None)
         yield Attack("keys", place, UNKNOWN, "POST", json={"query": "x"}, key="expired")
     for headers in ({"x-forwarded-for": "192.0.2.1"}, {}):
@@ -268,15 +261,13 @@ def _scopes(site: Site) -> Iterator[Attack]:
         "/rows",
         "/tables",
         "/figures",
-        f"/changes?since={version}",
         f"/figures/{site.figure_id}",
-        f"/figures/{site.figure_id}/similar",
         f"/rows?cursor={site.hidden_cursor}",
         f"/documents?version={version}",
     ]
     for path in paths:
         yield Attack("scopes", f"/v1/corpora/{HIDDEN}{path}", MISSING, twin=f"/v1/corpora/{ABSENT}{path}")
-    bodies = {"search": {"query": "x"}, "answer": {"question": "x"}, "searches": {"searches": [{"query": "x"}]}}
+    bodies = {"search": {"query": "x"}, "answer": {"question": "x"}}
     for name, body in bodies.items():
         place = f"/v1/corpora/{HIDDEN}/{name}"
         yield Attack("scopes", place, MISSING, "POST", json=body, twin=f"/v1/corpora/{ABSENT}/{name}")
@@ -287,7 +278,6 @@ def _scopes(site: Site) -> Iterator[Attack]:
         f"/documents/{doc_id}.pdf?version={version}",
         f"/documents/{doc_id}/pages/1.png?version={version}",
         f"/documents?version={version}",
-        f"/changes?since={version}",
     ):
         yield Attack("scopes", f"/v1/corpora/{CORPUS}{path}", MISSING)
     yield Attack("scopes", "/v1/corpora", DONE, without=HIDDEN)

@@ -25,7 +25,7 @@ from cli.terminal import (
     show_marked,
 )
 from schemas.errors import InsetError, UserError
-from schemas.filters import NO_FILTERS, Filters, Option, where_of
+from schemas.filters import Filters, Option, where_of
 
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
@@ -125,7 +125,6 @@ def search(
         Path | None,
         typer.Option(help="A picture to search by, alone or with QUERY, if the corpus has a model of pictures."),
     ] = None,
-    like: Annotated[str | None, typer.Option(help="Instead of QUERY: show figures like this one, given by its id.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     reader: ReaderOption = None,
     as_json: Json = False,
@@ -138,13 +137,7 @@ def search(
     if group is not None and group not in set(GroupBy):
         raise UserError(f"--group {group}: use one of {', '.join(sorted(GroupBy))}")
     query = None if query is None else _question(query)
-    output_options = {"--group": group, "--highlight": highlight, "--trace": trace}
-    if like is not None:
-        narrowing_options = {"filters": filters != NO_FILTERS, "--preset": preset, "--set": steps}
-        ignored_options = {"QUERY": query, "--image": image, **narrowing_options, **output_options}
-        if conflicting := [name for name, value in ignored_options.items() if value]:
-            raise UserError(f"--like takes no {' and no '.join(conflicting)}; leave that out")
-    elif not query and image is None:
+    if not query and image is None:
         raise UserError("what should be searched for? Give a QUERY or an --image")
     search_query = Query(
         query=query or "",
@@ -158,11 +151,7 @@ def search(
         highlight=highlight or None,
         trace=trace,
     )
-    published = _open(corpus, reader)
-    if like is not None:
-        _show_similar(published, like, k, version, as_json=as_json)
-        return
-    result = published.search(search_query)
+    result = _open(corpus, reader).search(search_query)
     if as_json:
         print_json(result)
     else:
@@ -182,20 +171,6 @@ def _read(image: Path) -> bytes:
         return image.read_bytes()
     except OSError as error:
         raise UserError(f"--image {image}: {error.strerror}") from error
-
-
-def _show_similar(
-    published: "PublishedCorpus", figure_id: str, k: int | None, version: str | None, *, as_json: bool
-) -> None:
-    from pipeline.published.version import DEFAULT_K
-
-    with published.opened(version) as opened:
-        similar_figures = opened.similar(figure_id, k=k or DEFAULT_K)
-    if as_json:
-        print_json(similar_figures)
-        return
-    say(f"by vectors {similar_figures.space}")
-    _show_hits(similar_figures.hits)
 
 
 def _changes(settings: Sequence[str]) -> dict[str, Any]:

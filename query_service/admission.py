@@ -1,7 +1,7 @@
 """Admit requests to three semaphores, each with a bounded queue, and give each request a deadline.
 
 Cheap requests run an engine's query or read a list. Expensive ones compute in this process: rerankers, nearest sentences,
-phrases, extractive answers, batches. The others wait for a generative model. Threads share the interpreter, so few expensive
+phrases, extractive answers. The others wait for a generative model. Threads share the interpreter, so few expensive
 requests run at once. Places go round the callers: one has a share of them, whatever connections it has.
 """
 

@@ -31,8 +31,8 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 
 from pipeline.published.corpus import PublishedCorpus
 from query_service import across, agents, browse, errors, feedback, questions, sign_in, telemetry
-from query_service.access import CORS, Access, AccessControl, check_k
-from query_service.admission import DEADLINE_S, Admission, Cost, unless_disconnected
+from query_service.access import CORS, Access, AccessControl
+from query_service.admission import DEADLINE_S, Admission, unless_disconnected
 from query_service.errors import one_line
 from query_service.guard import LOOPBACK, REFERENCE_POLICY, Guard, TrustedHosts
 from query_service.requests import (
@@ -56,7 +56,6 @@ from query_service.stream import EVENT_MODELS, as_json
 from query_service.telemetry import LOGS, LogOptions, Metrics, Observed
 from schemas.answers import AnswerPresetInfo
 from schemas.errors import InsetError
-from schemas.evidence import SimilarFigures
 from schemas.filters import inputs
 from schemas.reports import CorpusOverview, VersionList
 from schemas.retrieval import PresetInfo
@@ -203,25 +202,6 @@ def figure(request: Request, corpus: Corpus, figure_id: FigureId, version: Versi
         "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'",
     }
     return file_response(request, body, "image/png", headers)
-
-
-@_v1.get("/{corpus}/figures/{figure_id}/similar", tags=["questions"], response_model=SimilarFigures)
-async def similar(
-    request: Request,
-    corpus: Corpus,
-    figure_id: FigureId,
-    k: Annotated[int, Query(ge=1, le=100, description="Maximum figures.")] = 10,
-    version: VersionParameter = None,
-) -> Response:
-    """The figures most like one, best first, each once, by vectors of pictures or else of descriptions; ``space`` says which."""
-    check_k(request, k)
-
-    def nearest(_: Callable[[], bool]) -> str:
-        with corpus.opened(version) as opened:
-            figures = opened.similar(figure_id, k=k)
-        return browse.linked_json(figures, corpus.name, figures.version)
-
-    return Response(await admission_of(request).reply(request, Cost.CHEAP, nearest), media_type="application/json")
 
 
 @_v1.get(
@@ -439,7 +419,7 @@ def create_app(
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
     app.add_middleware(Observed, metrics=measured, options=logs, client_of=access.client)
-    questioning = (questions.router, across.router, browse.router, questions.batches, feedback.router)
+    questioning = (questions.router, across.router, browse.router, feedback.router)
     for router in (_listing, _v1, *questioning, _operations, telemetry.router, _pages):
         app.include_router(router)
     app.router.routes += [agents.ROUTE, *sign_in.ROUTES]

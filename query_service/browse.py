@@ -28,7 +28,6 @@ from query_service.requests import (
     EvidenceIdParameter,
     FigureId,
     VersionParameter,
-    VersionRequired,
     admission_of,
     cache_control,
     file_response,
@@ -37,11 +36,10 @@ from query_service.stream import as_json
 from schemas.access import principals_digest
 from schemas.documents import Role
 from schemas.errors import RequestError
-from schemas.evidence import Hit, SearchResult, SimilarFigures
+from schemas.evidence import Hit, SearchResult
 from schemas.filters import MAX_PAGE, MOST_GLOBS, Modality
 from schemas.reports import (
     BrowsedRow,
-    Changes,
     DocumentInfo,
     DocumentPage,
     DocumentSummary,
@@ -50,12 +48,10 @@ from schemas.reports import (
     Listing,
     ListPart,
     OutlineSection,
-    RowChange,
     RowInfo,
     TableInfo,
     TableSummary,
 )
-from tasks.tables.mark_up import as_html
 
 router = APIRouter(prefix="/v1/corpora/{corpus}", responses=ERRORS, tags=["contents"])
 
@@ -117,11 +113,6 @@ class _PartOfPlacements(_Part):
     limit: Annotated[int, Query(ge=1, le=20, description="Maximum placements.")] = 10
 
 
-@dataclass(frozen=True)
-class _PartOfChanges(_Part):
-    limit: Annotated[int, Query(ge=1, le=1_000, description="Maximum rows.")] = 500
-
-
 Part = Annotated[_Part, Depends()]
 
 
@@ -173,11 +164,7 @@ def linked_json(reply: BaseModel, corpus: str, version: str, doc_id: str = "") -
 
 def with_links(reply: BaseModel, corpus: str, version: str, doc_id: str = "") -> BaseModel:
     """Return a reply whose parts have links."""
-    if isinstance(reply, Changes):
-        links = {"gone": reply.since, "added": reply.version}
-        items = [_linked(item, corpus, links[item.change]) for item in reply.items]
-        return reply.model_copy(update={"items": items})
-    if isinstance(reply, SearchResult | SimilarFigures):
+    if isinstance(reply, SearchResult):
         return reply.model_copy(update={"hits": [_linked(hit, corpus, version) for hit in reply.hits]})
     if isinstance(reply, Listing):
         return reply.model_copy(update={"items": [_linked(item, corpus, version, doc_id) for item in reply.items]})
@@ -215,20 +202,17 @@ def _linked(item: Any, corpus: str, version: str, doc_id: str = "") -> Any:
                     links["context"] = at(f"{base}/figures/{item.figure_id}/context")
         case TableSummary():
             table = f"{base}/tables/{item.evidence_id}"
-            links |= {"self": at(table), "row": at(f"{base}/rows/{item.evidence_id}")}
-            links |= {name: at(table, format=name) for name in ("csv", "html")}
+            links |= {"self": at(table), "row": at(f"{base}/rows/{item.evidence_id}"), "csv": at(table, format="csv")}
         case FigureSummary():
             figure = f"{base}/figures/{item.figure_id}"
             links["image"] = at(figure)
             if item.number:
-                links |= {"context": at(f"{figure}/context"), "similar": at(f"{figure}/similar")}
+                links["context"] = at(f"{figure}/context")
             if isinstance(item, FigureContext):
                 update |= {
                     side: [_linked(row, corpus, version) for row in getattr(item, side)] for side in ("before", "after")
                 }
                 update["row"] = item.row and _linked(item.row, corpus, version)
-        case RowChange():
-            links["row"] = at(f"{base}/rows/{item.evidence_id}")
     return item.model_copy(update=update)
 
 
@@ -237,10 +221,6 @@ async def documents(
     corpus: Corpus,
     part: Part,
     source: Globs = None,
-    language: Annotated[
-        list[Annotated[str, StringConstraints(max_length=35)]] | None,
-        Query(max_length=50, description="In ISO 639-1, such as en. May be repeated: the document has one of them."),
-    ] = None,
     contains: Contains = "",
     sort: Annotated[
         Sort, Query(description="By what; descending after a minus. Those without a date come last.")
@@ -248,9 +228,7 @@ async def documents(
 ) -> Response:
     """The documents of a version; ``contains`` is part of a title or source."""
     return await part.reply(
-        lambda opened, list_part: opened.contents.documents(
-            list_part, sources=source or (), languages=language or (), contains=contains, sort=sort
-        )
+        lambda opened, list_part: opened.contents.documents(list_part, sources=source or (), contains=contains, sort=sort)
     )
 
 
@@ -331,52 +309,33 @@ async def tables(corpus: Corpus, part: Part, source: Globs = None) -> Response:
     return await part.reply(lambda opened, list_part: opened.contents.tables(list_part, sources=source or ()))
 
 
-_TEXT: dict[str, Any] = {"schema": {"type": "string"}}
-
-
 @router.get(
     "/tables/{evidence_id}",
     response_model=TableInfo,
-    responses={200: {"description": "The table.", "content": {"text/csv": _TEXT, "text/html": _TEXT}}},
+    responses={200: {"description": "The table.", "content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
 async def table(
     request: Request,
     corpus: Corpus,
     evidence_id: EvidenceIdParameter,
-    format: Annotated[  # noqa: A002 - the name of the parameter
-        Literal["json", "csv", "html"] | None,
-        Query(description="By default the first of these that Accept names, or JSON."),
-    ] = None,
+    format: Literal["json", "csv"] = "json",  # noqa: A002 - the name of the parameter
     version: VersionParameter = None,
 ) -> Response:
-    """A table as JSON, CSV (RFC 4180) or HTML, its header first.
+    """A table as JSON or CSV (RFC 4180), its header first.
 
     CSV has the cells as the document has them: a spreadsheet may take one that begins with ``=`` for a formula.
     """
-    media = format or _media_format(request.headers.get("accept", ""))
-    if media == "json":
-        response = await _reply(request, corpus, version, lambda opened: opened.contents.table(evidence_id))
-        response.headers["vary"] = "accept"
-        return response
+    if format == "json":
+        return await _reply(request, corpus, version, lambda opened: opened.contents.table(evidence_id))
 
     def read(_: Callable[[], bool]) -> TableInfo:
         with corpus.opened(version) as opened:
             return opened.contents.table(evidence_id)
 
     contents = await admission_of(request).reply(request, Cost.CHEAP, read)
-    headers = {"cache-control": cache_control(version), "vary": "accept"}
-    if media == "csv":
-        headers["content-disposition"] = f'attachment; filename="{evidence_id}.csv"'
-        return file_response(request, _csv(contents.rows).encode(), "text/csv; charset=utf-8", headers)
-    headers["content-security-policy"] = "default-src 'none'; sandbox; frame-ancestors 'none'"
-    page = f'<!doctype html><meta charset="utf-8">{as_html(contents.rows, contents.caption, contents.spans)}'
-    return file_response(request, page.encode(), "text/html; charset=utf-8", headers)
-
-
-def _media_format(accept: str) -> str:
-    types = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
-    formats = {"application/json": "json", "text/csv": "csv", "text/html": "html"}
-    return next((formats[media_type] for media_type in types if media_type in formats), "json")
+    disposition = f'attachment; filename="{evidence_id}.csv"'
+    headers = {"cache-control": cache_control(version), "content-disposition": disposition}
+    return file_response(request, _csv(contents.rows).encode(), "text/csv; charset=utf-8", headers)
 
 
 def _csv(lines: Sequence[Sequence[str]]) -> str:
@@ -406,18 +365,3 @@ async def figure_context(
 ) -> Response:
     """The placements of a figure, each with the rows before and after it in reading order."""
     return await part.reply(lambda opened, list_part: opened.contents.context(list_part, figure_id, around=around))
-
-
-def _changes(corpus: PublishedCorpus, opened: OpenVersion, part: ListPart, since: str) -> Changes:
-    with corpus.opened(since) as earlier:
-        return opened.contents.changes(part, earlier)
-
-
-@router.get("/changes", response_model=Changes)
-async def changes(corpus: Corpus, since: VersionRequired, part: Annotated[_PartOfChanges, Depends()]) -> Response:
-    """The rows that are gone and added from one version to another, so that another index can follow.
-
-    Delete what is gone before storing what is added: a row whose content changed is both. The first comparison of two versions
-    reads all their rows; where that takes longer than the deadline, 503 says to ask again.
-    """
-    return await part.reply(lambda opened, list_part: _changes(corpus, opened, list_part, since), Cost.EXPENSIVE)

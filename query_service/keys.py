@@ -68,7 +68,7 @@ class Key(BaseModel):
         None,
         strict=True,
         gt=0,
-        description="Most hits of a search, also of one of /searches. Lists have limits of their own.",
+        description="Most hits of a search. Lists have limits of their own.",
     )
 
 

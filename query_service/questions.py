@@ -1,33 +1,22 @@
 """Routes that search and answer."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import cast
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
-from starlette.exceptions import HTTPException
 
 from query_service.access import check_k
-from query_service.admission import ANSWER_DEADLINES, Cost, cost_of_answer, late, query_with_cost
-from query_service.browse import linked_json, with_links
-from query_service.errors import ClientGoneError, Problem, problem_of
+from query_service.admission import ANSWER_DEADLINES, cost_of_answer, late, query_with_cost
+from query_service.browse import linked_json
+from query_service.errors import ClientGoneError
 from query_service.requests import QUESTION_ERRORS, AnswerRequest, Corpus, QuestionRoute, SearchRequest, admission_of
 from query_service.stream import EVENT, as_json, as_server_sent, events_of
 from query_service.telemetry import describe, metrics_of
 from schemas.answers import AnswerFinished, AnswerResult
-from schemas.errors import InsetError
 from schemas.evidence import SearchResult
 
-router, batches = (
-    APIRouter(prefix="/v1/corpora/{corpus}", responses=QUESTION_ERRORS, tags=["questions"], route_class=QuestionRoute)
-    for _ in range(2)
-)
-"""Those of one question, and of many; apart, since the contract has others between them."""
-
-MOST_SEARCHES = 20
+router = APIRouter(prefix="/v1/corpora/{corpus}", responses=QUESTION_ERRORS, tags=["questions"], route_class=QuestionRoute)
 
 
 @router.post("/search", response_model=SearchResult)
@@ -86,52 +75,3 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
         if isinstance(event, AnswerFinished):
             return Response(as_json(event.result), media_type="application/json")
     raise ClientGoneError
-
-
-class SearchesRequest(BaseModel):
-    """Searches to run one after another."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"searches": [{"query": "oil filter"}, {"query": "torque", "k": 3}]}]},
-    )
-
-    searches: list[SearchRequest] = Field(
-        min_length=1,
-        max_length=MOST_SEARCHES,
-        description="Those that name no version are all answered from one.",
-    )
-
-
-class SearchReply(BaseModel):
-    """What one search returned: a result, or a problem."""
-
-    result: SearchResult | None = None
-    problem: Problem | None = None
-
-
-class SearchesReply(BaseModel):
-    """What each search returned, in the order of the request."""
-
-    results: list[SearchReply]
-
-
-@batches.post("/searches", response_model=SearchesReply)
-async def searches(request: Request, corpus: Corpus, body: SearchesRequest) -> Response:
-    """Many searches at once, each with its own deadline, and result or problem."""
-    results: list[SearchReply] = []
-    version: str | None = None
-    admission = admission_of(request)
-    for search_request in body.searches:
-        versioned_request = search_request.model_copy(update={"version": search_request.version or version})
-        try:
-            query, cost = await run_in_threadpool(query_with_cost, request, corpus, versioned_request.as_query())
-            # Batches count as expensive, so that they leave the places of cheap requests to single searches.
-            cost = Cost.EXPENSIVE if cost is Cost.CHEAP else cost
-            result = await admission.reply(request, cost, partial(corpus.search, query))
-        except (InsetError, HTTPException) as error:
-            results.append(SearchReply(problem=problem_of(error)))
-            continue
-        version = version or (None if search_request.version else result.version)
-        results.append(SearchReply(result=cast(SearchResult, with_links(result, corpus.name, result.version))))
-    return Response(as_json(SearchesReply(results=results)), media_type="application/json")

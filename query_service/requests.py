@@ -82,9 +82,6 @@ VersionParameter = Annotated[
     str | None,
     QueryParameter(pattern=VERSION, description="A version; the live one by default.", examples=[A_VERSION]),
 ]
-VersionRequired = Annotated[
-    str, QueryParameter(pattern=VERSION, description="An earlier version, or a later one.", examples=[A_VERSION])
-]
 EvidenceIdParameter = Annotated[
     str,
     PathParameter(

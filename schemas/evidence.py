@@ -301,14 +301,3 @@ class SearchResult(Frozen):
     )
     trace: list[TraceStep] | None = Field(None, description="What each step did, if the request asks for it.")
     corpora: AskedCorpora = Field([])
-
-
-class SimilarFigures(Frozen):
-    """Similar figures, each once, best first, at their first placement."""
-
-    version: str
-    figure_id: str
-    space: str = Field(
-        description="Whose vectors were compared: those of pictures, or, if the version has none, of what is said of figures."
-    )
-    hits: list[Hit]

@@ -205,21 +205,6 @@ class FigureContext(FigureSummary):
     after: list[BrowsedRow]
 
 
-class RowChange(Frozen):
-    """A row that only one of two versions has. One whose content changed is gone and added, with the same id."""
-
-    change: Literal["gone", "added"]
-    evidence_id: str
-    doc_id: str
-    links: Links = Field({})
-
-
-class Changes(Listing[RowChange]):
-    """The rows that differ between two versions: by document, and what is gone first."""
-
-    since: str
-
-
 class InspectedFigure(Frozen):
     """A placement on a page; ``tag`` is null for roles without one.
 

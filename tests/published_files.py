@@ -1,21 +1,15 @@
-"""Files and similar figures of published corpora, each read from a version that is opened for it."""
+"""Files of published corpora, each read from a version that is opened for it."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
 
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.published.version import DEFAULT_K, Box
-from schemas.evidence import SimilarFigures
+from pipeline.published.version import Box
 
 
 def figure_of(corpus: PublishedCorpus, figure_id: str, version: str | None = None) -> bytes:
     with corpus.opened(version) as opened:
         return opened.figure(figure_id)
-
-
-def similar_to(corpus: PublishedCorpus, figure_id: str, k: int = DEFAULT_K) -> SimilarFigures:
-    with corpus.opened() as opened:
-        return opened.similar(figure_id, k=k)
 
 
 def document_of(corpus: PublishedCorpus, doc_id: str, version: str | None = None) -> tuple[bytes, str]:

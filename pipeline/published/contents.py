@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from backends.stores.objects import read_part
-from backends.stores.temporary_tables import TemporaryTables
-from pipeline.records.evidence import evidence_parts, row_files, rows_at
+from pipeline.records.evidence import row_files, rows_at
 from pipeline.records.ledger import read_ledger
 from schemas.documents import Role
 from schemas.errors import NotFoundError
@@ -28,7 +27,6 @@ from schemas.filters import Modality
 from schemas.ports import ObjectStore
 from schemas.reports import (
     BrowsedRow,
-    Changes,
     DocumentInfo,
     DocumentPage,
     DocumentSummary,
@@ -37,7 +35,6 @@ from schemas.reports import (
     Listing,
     ListPart,
     OutlineSection,
-    RowChange,
     RowInfo,
     TableInfo,
     TableSummary,
@@ -47,13 +44,8 @@ from tasks.answering.retrievers import contents_of
 if TYPE_CHECKING:
     from pipeline.published.version import OpenVersion
 
-COMPARISONS = 4
-"""Most versions whose changes to a version are kept."""
-
 _MODALITIES = list(Modality)
 _FACTS = ("title", "date", "language")
-_DIGESTS = pa.schema([EVIDENCE.field("evidence_id"), EVIDENCE.field("doc_id"), pa.field("digest", pa.uint64())])
-_CHANGED = pa.schema([pa.field(name, pa.string()) for name in ("change", "evidence_id", "doc_id")])
 
 
 class Contents:
@@ -63,16 +55,14 @@ class Contents:
         self._opened = opened
         self._whole = whole or self
         self._store = opened.workspace.store
-        self._read_lock, self._compare_lock = threading.Lock(), threading.Lock()
+        self._read_lock = threading.Lock()
         self._read_catalogue: _Catalogue | None = None
-        self._changes: dict[str, pa.Table] = {}
 
     def documents(
         self,
         part: ListPart,
         *,
         sources: Sequence[str] = (),
-        languages: Sequence[str] = (),
         contains: str = "",
         sort: str = "source",
     ) -> Listing[DocumentSummary]:
@@ -81,16 +71,12 @@ class Contents:
         Args:
             part: The part of the list.
             sources: Globs, one of which fits a source.
-            languages: One of which is the document's, in ISO 639-1.
             contains: Part of the title or of a source, in any case.
             sort: source, title, date, pages, size or rows, after ``-`` for descending; what has no date comes last.
         """
         catalogue = self._catalogue
         numbers = catalogue.ordered(sort)
         mask = self._fitting(sources)
-        if languages:
-            language_column = catalogue.documents.column("language")
-            mask &= pc.is_in(language_column, pa.array([language.lower() for language in languages])).to_numpy()
         if contains:
             mask &= catalogue.named(contains)
         # The order of all documents is kept for later requests, so filters come after it.
@@ -267,23 +253,6 @@ class Contents:
             contexts.append(FigureContext(**_figure(self._opened, row), **nearby_rows))
         return Listing(version=self._opened.version, total=table.num_rows, items=contexts)
 
-    def changes(self, part: ListPart, since: "OpenVersion") -> Changes:
-        """Return the rows that differ from an earlier (or later) version; the first call reads all rows of both."""
-        changed = self._whole._changed_since(since.version)
-        doc_ids = list(map(str, changed.column("doc_id").to_pylist()))
-        changed = changed.filter(pa.array(self._opened.are_visible(doc_ids), pa.bool_()))
-        rows = [RowChange(**row) for row in changed.slice(part.offset, part.limit).to_pylist()]
-        return Changes(version=self._opened.version, since=since.version, total=changed.num_rows, items=rows)
-
-    def _changed_since(self, version: str) -> pa.Table:
-        with self._compare_lock:
-            # The lock is held while versions are compared, so that requests that come together read all rows once.
-            if version not in self._changes:
-                while len(self._changes) >= COMPARISONS:
-                    self._changes.pop(next(iter(self._changes)))
-                self._changes[version] = _compare(self._store, version, self._opened.version)
-            return self._changes[version]
-
     def _fitting(self, sources: Sequence[str]) -> NDArray[np.bool_]:
         """Return which documents of the catalogue the reader may see, with a source that fits one of some globs."""
         return self._catalogue.fitting(sources) & self._opened.are_visible(self._catalogue.doc_ids)
@@ -443,24 +412,3 @@ def _row_number_of(rows: pa.Table, figure: Mapping[str, Any]) -> int | None:
             if best is None or rank < best[0]:
                 best = rank, row_number
     return None if best is None else best[1]
-
-
-def _compare(store: ObjectStore, since: str, version: str) -> pa.Table:
-    """Return the rows that differ, by document."""
-    with TemporaryTables() as tables:
-        for name, compared_version in (("had", since), ("has", version)):
-            tables.create(name, _DIGESTS)
-            for part in evidence_parts(store, compared_version):
-                tables.create("part", EVIDENCE)
-                tables.add("part", part)
-                for digests in tables.query("SELECT evidence_id, doc_id, hash(part) AS digest FROM part"):
-                    tables.add(name, digests)
-        # A changed row has its id and another digest: it is listed twice, as gone and as added.
-        differing = (
-            "SELECT '{change}' AS change, evidence_id, doc_id FROM {one} WHERE NOT EXISTS "
-            "(SELECT 1 FROM {other} WHERE {other}.evidence_id = {one}.evidence_id AND {other}.digest = {one}.digest)"
-        )
-        gone_query = differing.format(change="gone", one="had", other="has")
-        added_query = differing.format(change="added", one="has", other="had")
-        batches = tables.query(f"{gone_query} UNION ALL {added_query} ORDER BY doc_id, change DESC, evidence_id")
-        return pa.concat_tables([_CHANGED.empty_table(), *(part.cast(_CHANGED) for part in batches)])

@@ -232,10 +232,6 @@ class ReaderVersion(OpenVersion):
         return self.whole._tagged
 
     @property
-    def _figure_rows(self) -> pa.Table:
-        return self.whole._figure_rows
-
-    @property
     def _page_rows(self) -> pa.Table:
         return self.whole._page_rows
 

@@ -18,7 +18,7 @@ from pipeline.published.contents import Contents
 from pipeline.published.own_fields import NO_FIELDS, OwnFields
 from pipeline.records.columns import read_documents_columns
 from pipeline.records.converted import pdf_of, read_converted
-from pipeline.records.evidence import DocumentRows, pictured_rows, read_placements
+from pipeline.records.evidence import DocumentRows, pictured_pages, read_placements
 from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import check_index_files, read_manifest
 from pipeline.records.row_parts import read_parts
@@ -26,10 +26,9 @@ from pipeline.records.tagged_copies import tagged_copies
 from schemas.corpus import Corpus, TagOptions
 from schemas.corpus.documents import OwnField, Supersedes
 from schemas.errors import NotFoundError, TransientError, UserError
-from schemas.evidence import CitedRegion, Hit, SearchResult, SimilarFigures, Span
+from schemas.evidence import CitedRegion, Hit, SearchResult, Span
 from schemas.filters import Filters, Modality
 from schemas.ids import document_file, figure_file, original_file
-from schemas.models import Embeds
 from schemas.ports import Embedder, ReadableIndex, TextEmbedder
 from schemas.retrieval import GroupBy, Preset, Query
 from schemas.tags import TagTemplate
@@ -42,9 +41,8 @@ from tasks.answering.highlight import content_words, highlights, nearest_sentenc
 from tasks.answering.narrow import NOTHING, resolve, with_filters
 from tasks.answering.passages import RowPosition
 from tasks.answering.retrieve import lacking_models, lacking_rows, retrieve
-from tasks.answering.retrievers import POOL, Search, holding, neighbours, without_pages
+from tasks.answering.retrievers import POOL, Search, holding, without_pages
 from tasks.answering.trace import Trace
-from tasks.enriching.spaces import DEFAULT, SPACES
 from workers.draw_pages import Drawing
 
 Box = tuple[float, float, float, float]
@@ -61,7 +59,6 @@ WORDS_KEPT = 10_000
 
 _OWN_FIELDS, _SUPERSEDES = TypeAdapter(dict[str, OwnField]), TypeAdapter(Supersedes | None)
 _HIT_FIELDS = frozenset(Hit.model_fields)
-_OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
 
 
 def _unmarked(_text: str, _language: str | None) -> list[Span]:
@@ -159,24 +156,6 @@ class OpenVersion:
             more=len(ranked) > last,
             trace=trace.steps if query.trace else None,
         )
-
-    def similar(self, figure_id: str, *, k: int) -> SimilarFigures:
-        """Return the figures nearest by vector: of the picture where the version has such vectors, or else of the words."""
-        self.require_figure(figure_id)
-        ids, figure_ids = (self._figure_rows.column(name) for name in ("evidence_id", "figure_id"))
-        pictures = (name for name, space in SPACES.items() if space.embeds in _OF_PICTURES and name in self.embedders)
-        space = next(pictures, DEFAULT.name)
-        # A figure has a row in each document that shows it.
-        rows = ids.filter(pc.equal(figure_ids, pa.scalar(figure_id))).to_pylist()
-        vectors = self.index.vectors(list(map(str, rows)), space)
-        if not vectors:
-            raise NotFoundError(f"{self.name} has no row of figure {figure_id}, so there is nothing to compare it by")
-
-        def figures_of(rows: Sequence[str]) -> list[str | None]:
-            return figure_ids.take(pc.index_in(pa.array(rows, pa.string()), ids)).to_pylist()
-
-        ranked = neighbours(self.index, next(iter(vectors.values())), space, figures_of, excluded_figure=figure_id, k=k)
-        return SimilarFigures(version=self.version, figure_id=figure_id, space=space, hits=self.hits(ranked))
 
     def question(
         self, words: str, picture: bytes | None = None, stopped: Callable[[], bool] = lambda: False
@@ -306,9 +285,11 @@ class OpenVersion:
         placements = self._placed.filter(pc.equal(self._placed.column("figure_id"), pa.scalar(figure_id)))
         if any(doc_id in self.sources for doc_id in placements.column("doc_id").to_pylist()):
             return
-        pages = self._page_rows.filter(pc.equal(self._page_rows.column("figure_id"), pa.scalar(figure_id)))
-        if not self.index.fetch(list(map(str, pages.column("evidence_id").to_pylist()))):
-            raise NotFoundError(f"{self.name} has no figure {figure_id}")
+        if self.has_pages:
+            pages = self._page_rows.filter(pc.equal(self._page_rows.column("figure_id"), pa.scalar(figure_id)))
+            if self.index.fetch(list(map(str, pages.column("evidence_id").to_pylist()))):
+                return
+        raise NotFoundError(f"{self.name} has no figure {figure_id}")
 
     @property
     def name(self) -> str:
@@ -390,13 +371,8 @@ class OpenVersion:
         return {row["figure_id"]: row["tag"] for row in reversed(rows)}
 
     @functools.cached_property
-    def _figure_rows(self) -> pa.Table:
-        return pictured_rows(self.workspace.store, self.version, Modality.FIGURE)
-
-    @functools.cached_property
     def _page_rows(self) -> pa.Table:
-        no_rows = self._figure_rows.schema.empty_table()
-        return pictured_rows(self.workspace.store, self.version, Modality.PAGE) if self.has_pages else no_rows
+        return pictured_pages(self.workspace.store, self.version)
 
     def hits(
         self,

@@ -85,15 +85,15 @@ def page_rows(evidence: pa.Table) -> list[tuple[str, int, str]]:
     return [(row["doc_id"], row["page"], row["figure_id"]) for row in rows.to_pylist()]
 
 
-def pictured_rows(store: ObjectStore, version: str, modality: Modality) -> pa.Table:
-    """Return ``evidence_id`` and ``figure_id`` of all rows of figures or of pages, by document and order."""
+def pictured_pages(store: ObjectStore, version: str) -> pa.Table:
+    """Return ``evidence_id`` and ``figure_id`` of all rows of pages, by document and order."""
     columns = [*_PICTURED.names, "modality"]
     parts = [_PICTURED.empty_table()]
     for name in row_files(store, version, "evidence"):
         with reading(store, name):
             part = read_table(store, name, columns=columns)
-            has_modality = pc.equal(part.column("modality"), pa.scalar(str(modality)))
-            parts.append(part.filter(has_modality).select(_PICTURED.names).cast(_PICTURED))
+            is_page = pc.equal(part.column("modality"), pa.scalar(str(Modality.PAGE)))
+            parts.append(part.filter(is_page).select(_PICTURED.names).cast(_PICTURED))
     return pa.concat_tables(parts)
 
 

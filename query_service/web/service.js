@@ -72,9 +72,6 @@ export async function* answer(corpus, body, signal) {
   throw new Error(broken);
 }
 
-export const similar = (corpus, id, version) =>
-  call(at(corpus, `/figures/${encodeURIComponent(id)}/similar?${new URLSearchParams({ k: 12, version })}`));
-
 export const documentInfo = (corpus, docId, version) =>
   call(at(corpus, `/documents/${encodeURIComponent(docId)}?${new URLSearchParams(version ? { version } : {})}`));
 

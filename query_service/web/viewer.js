@@ -1,6 +1,6 @@
 // Two dialogs: a page of a document with the cited boxes highlighted, and a figure at its full size.
 
-import { documentInfo, figureUrl, originalUrl, pageLabels, pageUrl, pdfUrl, similar, taggedUrl } from "./service.js";
+import { documentInfo, figureUrl, originalUrl, pageLabels, pageUrl, pdfUrl, taggedUrl } from "./service.js";
 import { begun, el, fileName, isPdf, labelsOf, pageName, plainName } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
@@ -14,7 +14,6 @@ let place = null;
 let page = 1;
 let large = false;
 let last = null; // the document's last page, once it is known
-let figure = null;
 
 export const isOpen = () => dialog.open || lightbox.open;
 
@@ -114,9 +113,6 @@ async function findLast(shown) {
 
 // { corpus, version, figureId, caption, tag, places: [{ label, place }] }
 export function openFigure(shown) {
-  figure = shown;
-  $("similar").hidden = true;
-  $("similar-ask").hidden = false;
   const address = figureUrl(shown.corpus, shown.figureId, shown.version);
   const picture = $("lightbox-figure");
   picture.onload = () => { // a small figure is shown at twice its size
@@ -133,49 +129,6 @@ export function openFigure(shown) {
   if (!lightbox.open) lightbox.showModal();
 }
 
-const COMPARED = {
-  image: "Figures with similar pictures", unified: "Figures with similar pictures and descriptions", text: "Figures with similar descriptions",
-};
-
-// Buttons that show figures like the current one.
-async function findSimilar() {
-  const shown = figure;
-  $("similar").hidden = false;
-  $("similar-ask").hidden = true;
-  $("similar-switch").hidden = true;
-  $("similar-by").textContent = "Looking for similar figures…";
-  $("similar-figures").replaceChildren();
-  try {
-    const found = await similar(shown.corpus, shown.figureId, shown.version);
-    if (figure !== shown) return;
-    $("similar-by").textContent = found.hits.length ? COMPARED[found.space] ?? COMPARED.image : "There is no other figure";
-    $("similar-figures").replaceChildren(...found.hits.map((hit) => el("li", {}, thumbnail(hit, found.version))));
-  } catch (error) {
-    if (figure !== shown) return;
-    $("similar-by").textContent = error.message;
-    $("similar-switch").textContent = "Try again";
-    $("similar-switch").onclick = findSimilar;
-    $("similar-switch").hidden = false;
-  }
-}
-
-function thumbnail(hit, version) {
-  const cited = hit.figures.find(({ figure_id: id }) => id === hit.figure_id) ?? { page: hit.page, bbox: hit.bbox, caption: hit.caption };
-  const labels = labelsOf(hit);
-  const onPage = pageName(cited.page, labels.get(cited.page));
-  const where = `${fileName(hit.source)}, ${onPage}`;
-  const place = {
-    corpus: figure.corpus, version, docId: hit.doc_id, source: hit.source, section: hit.section_path, page: cited.page,
-    boxes: new Map([[cited.page, [cited.bbox]]]), labels, tagged: hit.tagged_pdf,
-  };
-  const shown = { corpus: figure.corpus, version, figureId: hit.figure_id, caption: cited.caption, tag: "", places: [{ label: onPage, place }] };
-  return el("button", {
-    type: "button", class: "picture", title: `${cited.caption || "Figure"}\n${where}`, "aria-label": `Show ${cited.caption || "figure"}, ${where}`,
-    onclick: () => { openFigure(shown); $("lightbox").querySelector(".stage").focus({ preventScroll: true }); },
-  }, el("img", { src: figureUrl(figure.corpus, hit.figure_id, version), alt: "", loading: "lazy", decoding: "async" }));
-}
-
-$("similar-ask").addEventListener("click", findSimilar);
 // Page that is printed so; else the page that the PDF counts so, if the document has one.
 async function pageOf(words) {
   place.allLabels ??= pageLabels(place.corpus, place.docId, place.version).catch(() => new Map());

@@ -7,7 +7,7 @@ from typing import Any, Literal, assert_never
 
 from schemas.errors import ContractError, RequestError
 from schemas.filters import MOST_NAMED, Filters, Modality
-from schemas.ports import PassageScorer, ReadableIndex, StreamingModel, Vector
+from schemas.ports import PassageScorer, ReadableIndex, StreamingModel
 from schemas.retrieval import MOST_ROWS, Places, Retriever, Sections, Vectors, Words
 from schemas.text import folded, words
 from tasks.answering.ask_model import filled, numbers_in, reply
@@ -335,39 +335,3 @@ def holding(index: ReadableIndex, filters: Filters) -> list[str]:
             return evidence_ids[:HOLDERS]
         # The shorter answer is the beginning of the longer one, so its rows aren't examined twice.
         examined, limit = limit, min(limit * 4, EXAMINED)
-
-
-# Similar figures
-
-ROWS_AT_MOST = 4000
-"""Maximum number of rows examined; a figure may stand in hundreds of documents, a row each."""
-
-_FIGURES = Filters(modalities=[Modality.FIGURE])
-
-
-def neighbours(
-    index: ReadableIndex,
-    vector: Vector,
-    space: str,
-    figures_of: Callable[[Sequence[str]], Sequence[str | None]],
-    *,
-    excluded_figure: str,
-    k: int,
-) -> Ranked:
-    """Return the rows of the at most ``k`` figures with the vectors nearest to one, one row a figure, by cosine similarity.
-
-    ``excluded_figure`` is left out. ``figures_of`` returns the figure of each row by its evidence id.
-    """
-    depth = k + 1
-    while True:
-        # Many of the nearest rows may be of one figure, which has a row in each document.
-        depth = min(4 * depth, ROWS_AT_MOST)
-        nearest = index.dense(vector, depth, _FIGURES, space)
-        seen_figures: set[str | None] = {excluded_figure, None}
-        best = []
-        for (row, score), figure in zip(nearest, figures_of(ids(nearest)), strict=True):
-            if figure not in seen_figures:
-                seen_figures.add(figure)
-                best.append((row, score))
-        if len(best) >= k or len(nearest) < depth or depth == ROWS_AT_MOST:
-            return best[:k]

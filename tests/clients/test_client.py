@@ -104,7 +104,6 @@ def test_a_round_trip(inset: Client, corpus: FakeCorpus) -> None:
     assert corpus.calls[-1] == drawn
     assert inset.document("pumps", DOC_ID).startswith(b"%PDF")
     assert inset.tagged_document("pumps", DOC_ID).endswith(b"tagged")
-    assert inset.similar("pumps", FIGURE_ID, k=1)["space"] == "image"
     assert inset.corpora()[0]["name"] == "pumps"
     assert inset.document_info("pumps", DOC_ID)["pages"] == 4
 

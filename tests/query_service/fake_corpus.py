@@ -36,7 +36,7 @@ from schemas.errors import (
     UnforeseenError,
     UserError,
 )
-from schemas.evidence import CitedFigure, CitedRegion, Hit, SearchResult, SimilarFigures
+from schemas.evidence import CitedFigure, CitedRegion, Hit, SearchResult
 from schemas.filters import Modality
 from schemas.reports import (
     CorpusOverview,
@@ -193,10 +193,6 @@ class FakeVersion(OpenVersion):
         if figure_id not in (FIGURE_ID, OTHER_ID):
             raise NotFoundError(f"there is no figure {figure_id}")
         return bytes(self.__dict__["corpus"].pixels)
-
-    def similar(self, figure_id: str, *, k: int) -> SimilarFigures:
-        self._record(like=figure_id, k=k)
-        return SimilarFigures(version=self.version, figure_id=figure_id, space="image", hits=[LIKE])
 
     def drawing(self, doc_id: str, page: int, highlight: Sequence[Box] = (), dpi: int = 110) -> Drawing:
         self._record(doc_id=doc_id, page=page, highlight=list(highlight), dpi=dpi)

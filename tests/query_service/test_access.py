@@ -145,7 +145,6 @@ class TestScopes:
             ("GET", "/presets"),
             ("GET", "/answers"),
             ("GET", f"/figures/{FIGURE_ID}"),
-            ("GET", f"/figures/{FIGURE_ID}/similar"),
             ("GET", f"/documents/{FIGURE_ID}"),
             ("GET", f"/documents/{FIGURE_ID}.pdf"),
             ("GET", f"/documents/{FIGURE_ID}/pages/1.png"),
@@ -192,11 +191,6 @@ class TestLimits:
         refused = keyed.post("/v1/corpora/pumps/search", json={**SEARCH, **body}, headers=bearer(FEW))
         assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
         assert "5 hits at most" in refused.json()["detail"]
-
-    def test_similar_figures_count_as_hits(self, keyed: TestClient) -> None:
-        path = f"/v1/corpora/pumps/figures/{FIGURE_ID}/similar"
-        assert keyed.get(path, params={"k": 6}, headers=bearer(FEW)).status_code == 403
-        assert keyed.get(path, params={"k": 5}, headers=bearer(FEW)).status_code == 200
 
     def test_a_search_without_a_number_gets_as_many_as_the_key_may_have(self, file: Path) -> None:
         corpus = FakeCorpus("pumps")

@@ -35,7 +35,7 @@ STATES: dict[str, tuple[str, list[str]]] = {
     "answer": ("q=valve", []),
     "filtered": ("q=valve&section=Service&phrase=oil+filter", ["#filter"]),
     "page": ("q=valve", [".source"]),
-    "figure": ("q=valve", ["figure .picture", "#lightbox[open] #similar-ask"]),
+    "figure": ("q=valve", ["figure .picture"]),
     "table": ("q=valve&sentences=1&group=page", []),
     "compared": ("q=valve&compare=preset:image", []),
     "compared versions": ("q=valve&compare=version:20260201T061502Z-1a2b3c4d", []),

@@ -17,12 +17,12 @@ from query_service.app import create_app
 from query_service.guard import PICTURE_LIMIT, trusted
 from schemas.answers import AnswerResult
 from schemas.errors import UserError
-from schemas.evidence import SearchResult, SimilarFigures
+from schemas.evidence import SearchResult
 from schemas.filters import Filters, Modality
 from schemas.reports import CorpusOverview
 from schemas.retrieval import GroupBy, Query
 from tests.query_service import fake_corpus
-from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, HIT, LIKE, LIVE, FakeCorpus, client_of
+from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, HIT, LIVE, FakeCorpus, client_of
 
 BASE = "/v1/corpora/pumps"
 PAGE = f"{BASE}/documents/{DOC_ID}/pages/3.png"
@@ -128,19 +128,6 @@ class TestQuestions:
         response = client.post(f"{BASE}/search", json={**words, "picture": base64.b64encode(picture).decode()})
         assert response.status_code == 200
         assert corpus.queries == [Query(words.get("query", ""), picture=picture)]
-
-    def test_figures_like_one_are_asked_for_by_its_id(self, client: TestClient, corpus: FakeCorpus) -> None:
-        similar_figures = SimilarFigures.model_validate(client.get(f"{BASE}/figures/{FIGURE_ID}/similar").json())
-        assert similar_figures.space == "image"
-        assert [hit.model_copy(update={"links": {}}) for hit in similar_figures.hits] == [LIKE]
-        assert similar_figures.hits[0].links["image"] == f"{BASE}/figures/{LIKE.figure_id}?version={LIVE}"
-        assert client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params={"k": 3, "version": LIVE}).status_code == 200
-        assert corpus.calls == [
-            {"like": FIGURE_ID, "k": 10, "version": None},
-            {"like": FIGURE_ID, "k": 3, "version": LIVE},
-        ]
-        for wrong in ({"k": 0}, {"k": 101}):
-            assert error_of(client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params=wrong))[:2] == (422, "invalid")
 
     def test_an_answer_keeps_the_order_of_its_parts(self, client: TestClient) -> None:
         response = client.post(f"{BASE}/answer", json={"question": "How?"})

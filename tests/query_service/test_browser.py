@@ -35,7 +35,7 @@ from schemas.filters import Filters, PageRange
 from schemas.reports import SearchPreset
 from tests import identity_provider
 from tests.browser import CHROMIUM, Browser
-from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, LIVE, OTHER_ID, FakeCorpus, Released
+from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, LIVE, FakeCorpus, Released
 from tests.query_service.web_page import opened, page_after
 from tests.tiny_models import draw
 
@@ -120,32 +120,17 @@ def test_words_of_a_document_never_become_markup(browser: Browser) -> None:
     assert "<b>Turn" not in html
 
 
-def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(browser: Browser) -> None:
-    corpus = FakeCorpus("pumps")
-    corpus.pixels = draw(1)
-    clicks = ["figure .picture", "#lightbox[open] #similar-ask"]
-    html = page_after(browser, corpus, clicks)
-    assert "Figures with similar pictures" in html
-    assert re.search(r'aria-label="Show Figure (<|&lt;)2(>|&gt;), pump.pdf, page 5"', html)
-    assert f"figures/{OTHER_ID}?version={LIVE}" in html
-    assert sum("like" in call for call in corpus.calls) == 1
-    html = page_after(browser, corpus, [*clicks, "#similar-figures .picture"])
-    assert re.search(r'<h2 id="lightbox-caption">Figure (<|&lt;)2(>|&gt;)</h2>', html)
-    assert "See it on its page (page 5)" in html
-
-
 @pytest.mark.parametrize(
     "clicks",
     [
         [],
         [".source", "#viewer[open] #zoom", "#next", "#previous", "#viewer-close"],
-        ["figure .picture", "#lightbox[open] #lightbox-close"],
-        ["figure .picture", "#lightbox[open] #similar-ask", "#similar-figures .picture", "#lightbox-places button"],
+        ["figure .picture", "#lightbox[open] #lightbox-places button"],
         [".only", ".chip button", "#presets label:last-child input", "#modalities label:last-child input"],
         ["#filter", "#sentences"],
         ["#home", "#suggestions"],
     ],
-    ids=["answer", "page", "figure", "similar", "filters", "more filters", "home"],
+    ids=["answer", "page", "figure", "filters", "more filters", "home"],
 )
 def test_no_script_of_the_page_fails(clicks: list[str], browser: Browser) -> None:
     corpus = FakeCorpus("pumps")

@@ -147,7 +147,6 @@ def test_ids_of_another_corpus_lead_nowhere(corpora: dict[str, PublishedCorpus],
     version, figure = corpora["ab"].versions().versions[0].version, hit.figures[0].figure_id
     for path in (
         f"figures/{figure}",
-        f"figures/{figure}/similar",
         f"figures/{figure}/context",
         f"documents/{hit.doc_id}",
         f"documents/{hit.doc_id}.pdf",

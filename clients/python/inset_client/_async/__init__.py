@@ -133,12 +133,6 @@ class AsyncClient:
         """Return the pixels of a figure, as PNG."""
         return await self._bytes("corpora/{}/figures/{}", corpus, figure_id, query=query)
 
-    async def similar(
-        self, corpus: str, figure_id: str, **query: Unpack[models.SimilarParametersQuery]
-    ) -> models.SimilarFigures:
-        """Return the figures most like one, best first."""
-        return await self._get("corpora/{}/figures/{}/similar", corpus, figure_id, query=query)
-
     async def page_image(
         self, corpus: str, doc_id: str, page: int, **query: Unpack[models.PageImageParametersQuery]
     ) -> bytes:
@@ -236,14 +230,6 @@ class AsyncClient:
     ) -> models.ListingFigureContext:
         """Return the placements of a figure, each with its neighbours in the text."""
         return await self._get("corpora/{}/figures/{}/context", corpus, figure_id, query=query)
-
-    async def changes(self, corpus: str, **query: Unpack[models.ChangesParametersQuery]) -> models.Changes:
-        """Return the rows that are gone or added between two versions."""
-        return await self._get("corpora/{}/changes", corpus, query=query)
-
-    async def searches(self, corpus: str, **request: Unpack[models.SearchesRequest]) -> models.SearchesReply:
-        """Return a result or a problem for each of many searches."""
-        return await self._post("corpora/{}/searches", corpus, body=request)
 
     async def items(self, listed: Callable[..., Any], *names: str, **query: Any) -> AsyncGenerator[Any, None]:
         """Yield the items of a list, page after page, all of one version: ``items(client.rows, "handbooks")``.

@@ -1,56 +1,11 @@
 """Show an answer in a terminal while it is written."""
 
-import contextlib
-import os
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-
-from pydantic import TypeAdapter, ValidationError
+from collections.abc import Iterable
 
 from cli.terminal import print_table, say, show, show_text
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult, Part, PartFinished, TextDelta
-from schemas.errors import UserError
-from schemas.ids import sha256
-from schemas.retrieval import Turn
 
 RULE = "─" * 40
-MOST_KEPT = 5
-"""Turns of a conversation that --continue takes up."""
-
-
-class Conversation:
-    """The last questions that a person asked of corpora in a terminal, in a file of the user's state folder."""
-
-    def __init__(self, *corpora: str) -> None:
-        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-        paths = "\n".join(str(Path(corpus).absolute()) for corpus in corpora)
-        self._file = state / "inset" / f"turns-{sha256(paths.encode())[:16]}.json"
-
-    def turns(self) -> list[Turn]:
-        """Return the turns, oldest first; ``UserError`` if no question was asked before."""
-        try:
-            return _TURNS.validate_json(self._file.read_bytes())
-        except (OSError, ValidationError):
-            raise UserError("--continue: no question was asked of this corpus here before") from None
-
-    def keep(self, turns: Sequence[Turn]) -> None:
-        """Keep the last turns; a home without room for them keeps none."""
-        with contextlib.suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._file.write_bytes(_TURNS.dump_json(list(turns[-MOST_KEPT:])))
-
-
-def turn_of(question: str, result: AnswerResult) -> Turn:
-    """Return a question and its answer as the turn before a follow-up question."""
-    texts = [part.text for part in result.parts if part.type == "text" and not part.folded]
-    return Turn(
-        question=question[:2_000],
-        answer=" ".join(texts)[:8_000],
-        evidence_ids=[citation.evidence_id for citation in result.citations[:50]],
-    )
-
-
-_TURNS = TypeAdapter(list[Turn])
 
 
 def show_answer(events: Iterable[AnswerEvent], *, everything: bool) -> AnswerResult:

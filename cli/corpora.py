@@ -17,7 +17,6 @@ from cli.terminal import (
     show,
 )
 from schemas.errors import UserError
-from schemas.models import MULTILINGUAL
 
 if TYPE_CHECKING:
     from pipeline.operations.health import CorpusHealth
@@ -32,15 +31,11 @@ def init(
 ) -> None:
     """Write a commented corpus file, corpora/NAME.yaml."""
     from pipeline.corpus.corpora import write_corpus_file
-    from pipeline.corpus.languages import text_model_for
 
-    model = text_model_for(source)
-    path = write_corpus_file(name, source, model)
+    path = write_corpus_file(name, source)
     if as_json:
-        print_json({"corpus": name, "file": str(path), "text_model": model})
+        print_json({"corpus": name, "file": str(path)})
         return
-    if model == MULTILINGUAL:
-        say(f"a fifth or more of the PDFs are not in English: embeddings.text is {MULTILINGUAL}")
     say(f"wrote {path}; look it over, then run: inset refresh {name}")
 
 

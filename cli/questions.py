@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import wraps
 from itertools import groupby
 from pathlib import Path
@@ -284,9 +283,6 @@ def ask(
         ),
     ] = None,
     image: Annotated[Path | None, typer.Option(help="A picture that goes with the question.")] = None,
-    continues: Annotated[
-        bool, typer.Option("--continue", help="It follows up the last question that was asked of this corpus here.")
-    ] = False,
     version: VersionOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Show the rest of each passage too.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
@@ -296,7 +292,7 @@ def ask(
     filters: Filters,
 ) -> None:
     """Answer a question, figures in place, a citation for each part."""
-    from cli.answers import Conversation, show_answer, turn_of
+    from cli.answers import show_answer
     from schemas.answers import AnswerEvent, AnswerFinished
     from schemas.retrieval import AnswerQuery
 
@@ -317,18 +313,13 @@ def ask(
         version=version,
         trace=trace,
     )
-    conversation = Conversation(*corpora)
-    query = replace(query, history=conversation.turns() if continues else ())
     if len(corpora) > 1:
-        result = _ask_several([_open(corpus, reader) for corpus in dict.fromkeys(corpora)], query)
-        events: Iterable[AnswerEvent] = [AnswerFinished(result=result)]
+        several = [_open(corpus, reader) for corpus in dict.fromkeys(corpora)]
+        events: Iterable[AnswerEvent] = [AnswerFinished(result=_ask_several(several, query))]
     else:
         published = _open(corpora[0], reader)
         events = [AnswerFinished(result=published.answer(query))] if as_json else published.answer_events(query)
     if as_json:
-        result = next(event.result for event in events if isinstance(event, AnswerFinished))
-        print_json(result)
+        print_json(next(event.result for event in events if isinstance(event, AnswerFinished)))
     else:
-        result = show_answer(events, everything=everything)
-        _show_trace(result.trace or [])
-    conversation.keep([*query.history, turn_of(text, result)])
+        _show_trace(show_answer(events, everything=everything).trace or [])

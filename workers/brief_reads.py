@@ -1,4 +1,4 @@
-"""Read a little of each PDF, in child processes with limits: its number of pages, some of its pages."""
+"""Read a little of each PDF, in child processes with limits: its number of pages, its own metadata."""
 
 import contextlib
 import time
@@ -35,22 +35,6 @@ def _page_count(task: tuple[str, str, str], _opened: Callable[[int], None]) -> i
     data = open_source(address).read(name)
     isolate()
     return int(open_pdf(data).page_count)
-
-
-def read_samples(address: str, names: Sequence[str], limits: ParseOptions, *, pages: int) -> list[list[str]]:
-    """Return the texts of pages spread over each PDF of a source; [] for one that can't be read."""
-    with contextlib.closing(run_all(_texts, [(address, name, pages) for name in names], limits)) as outcomes:
-        return [last.result if isinstance(last, Done) else [] for _, last in outcomes]
-
-
-def _texts(task: tuple[str, str, int], _opened: Callable[[int], None]) -> list[str]:
-    address, name, pages = task
-    data = open_source(address).read(name)
-    isolate()
-    document = open_document(data)
-    step = -(-document.page_count // pages) or 1
-    read = (document.read_page(number) for number in range(1, document.page_count + 1, step))
-    return [" ".join(line.line.text for line in page.lines) for page in read]
 
 
 def read_pdf_metadata(

@@ -20,7 +20,6 @@ from schemas.corpus import Corpus
 from schemas.corpus.models import EntryKind
 from schemas.errors import UserError
 from schemas.gates import GATES
-from schemas.models import MINILM
 from schemas.printing import listed, without_secrets
 from tasks.enriching.spaces import SPACES
 
@@ -362,10 +361,11 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   ocr: {ocr}                  # recogniser of text in figures and on scanned pages; or none
 #   layout: {layout}           # detector of figures on scanned pages; or none
 #   captioner: context             # or a model that sees the pictures, such as vlm
-#   corrections: captions.csv      # manual descriptions, by figure, page or text
+#   corrections: captions.yaml     # manual descriptions, by figure, page or text
 #   pages: context                 # a row per page with its picture, described by its own text; or by a model
 #   summaries: vlm                 # search a model's summary in place of each text
-{embeddings}
+# embeddings:
+#   text: minilm                   # packaged: minilm for English, multilingual for others; or a text_embedder of models
 #   image: clip                    # pictures, searched by text
 #   unified: mean                  # by that model: a picture and its text in one vector
 #   late: colqwen                  # many vectors a picture, late interaction
@@ -393,18 +393,12 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 """
 
 
-_TEXT_MODEL = """\
-embeddings:
-  text: {:<26} # packaged: minilm for English, multilingual for others; or a text_embedder of models"""
-
-
-def write_corpus_file(name: str, source: str, text_model: str = MINILM) -> Path:
+def write_corpus_file(name: str, source: str) -> Path:
     """Write a commented corpus file and, beside it, its JSON Schema for editors.
 
     Args:
         name: The corpus's name.
         source: Its PDFs; a relative path counts from the working folder.
-        text_model: The packaged text model.
 
     Raises:
         UserError: The name is invalid, or the file exists.
@@ -415,7 +409,6 @@ def write_corpus_file(name: str, source: str, text_model: str = MINILM) -> Path:
         corpus = Corpus(name=name, source=source)
     except ValidationError as error:
         raise UserError(*(_mistake_in_words(mistake) for mistake in error.errors())) from error
-    embeddings = _TEXT_MODEL.format(text_model)
     text = _TEMPLATE.format(
         schema=SCHEMA_FILE,
         name=name,
@@ -426,7 +419,6 @@ def write_corpus_file(name: str, source: str, text_model: str = MINILM) -> Path:
         template=corpus.tags.template,
         ocr=corpus.captions.ocr,
         layout=corpus.captions.layout,
-        embeddings=embeddings if text_model != corpus.embeddings.text else _commented(embeddings),
         chunk_tokens=corpus.chunks.tokens,
         passages=corpus.answer.passages,
         gates="\n".join(f"#   {f'{gate.key}: {gate.default:g}':<30} # {gate.means}" for gate in GATES),
@@ -442,7 +434,3 @@ def write_corpus_file(name: str, source: str, text_model: str = MINILM) -> Path:
     except OSError as error:
         raise UserError(f"can't write {path}: {error.strerror}") from error
     return path
-
-
-def _commented(lines: str) -> str:
-    return "\n".join(f"# {line}" for line in lines.splitlines())

@@ -1,22 +1,12 @@
-"""Which text model a corpus starts with, and whether its model knows its languages."""
+"""Whether the text model of a corpus knows its languages."""
 
-from backends.models.languages import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
-from backends.stores.sources import open_source
 from pipeline.corpus.workspace import Workspace
-from schemas.corpus import ParseOptions
-from schemas.errors import InsetError
-from schemas.formats import Format, format_of
-from schemas.models import MINILM, MULTILINGUAL
+from schemas.models import MULTILINGUAL
 from schemas.versions import Counts
-from tasks.enriching.language import PASSAGES, language_of_texts
-from workers.brief_reads import read_samples
 
 LARGELY = 0.2
 """Share of documents in unknown languages above which another model is recommended; a few cited works don't matter."""
-
-SAMPLED = 20
-"""Maximum PDFs that are looked at; a second or two."""
 
 
 def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
@@ -38,22 +28,3 @@ def unknown_languages(workspace: Workspace, counts: Counts) -> str | None:
         f"less than they could; set embeddings.text to {MULTILINGUAL}, which is packaged, or to another multilingual model with "
         "its revision"
     )
-
-
-def text_model_for(source: str) -> str:
-    """Return the text model for the languages of a source: that for English, unless a fifth of a sample or more is in others.
-
-    If nothing can be read, such as a source that isn't there yet or is on S3, it is the one for English.
-    """
-    if "://" in source:
-        return MINILM
-    try:
-        names = [file.source for file in open_source(source).files() if format_of(file.source) is Format.PDF]
-        spread = names[:: -(-len(names) // SAMPLED) or 1]
-        texts = read_samples(source, spread, ParseOptions(), pages=PASSAGES)
-        detector = Py3LangId()
-        languages = [language_of_texts(pages, detector) for pages in texts]
-    except (InsetError, ImportError):
-        return MINILM
-    foreign = sum(language not in {"en", None} for language in languages)
-    return MULTILINGUAL if languages and foreign >= LARGELY * len(languages) else MINILM

@@ -35,7 +35,6 @@ INDEX_FOLDER = "lance"
 """Folder of a version's embedded index."""
 
 _MOST_CORRECTIONS_BYTES = 16 << 20
-_CORRECTIONS_FORMS = {".yaml": "yaml", ".yml": "yaml", ".csv": "csv"}
 
 
 @dataclass(frozen=True)
@@ -220,15 +219,12 @@ def read_corrections(address: str, template: TagTemplate) -> Corrections:
         UserError: The file can't be read, or holds mistakes: one a line.
         TransientError: Its bucket can't be reached.
     """
-    form = _CORRECTIONS_FORMS.get(Path(address).suffix.lower())
-    if form is None:
-        raise UserError(f"captions.corrections: {address} ends neither in .yaml nor in .csv, so its format isn't known")
     try:
         text = read_own_file(address, "captions.corrections", _MOST_CORRECTIONS_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{address}: its bytes are not UTF-8; save the file as UTF-8") from error
     try:
-        return parse_corrections(text, "csv" if form == "csv" else "yaml", template)
+        return parse_corrections(text, template)
     except CorrectionsError as error:
         raise UserError(*(f"{address}: {mistake}" for mistake in error.args)) from error
 

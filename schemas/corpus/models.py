@@ -265,7 +265,7 @@ class CaptionOptions(Section):
     )
     summaries: Text | None = Field(None, description="One of models that summarises rows of text, to be found by; or none.")
     corrections: Location | None = Field(
-        None, description="A person's descriptions, YAML or CSV, by figure, page or text; they win."
+        None, description="A person's descriptions, YAML, by figure, page or text; they win."
     )
     ocr: Literal["rapidocr", "none"] = Field(
         "rapidocr", description="What reads words inside figures and scanned pages, and replaces poor text layers; or none."

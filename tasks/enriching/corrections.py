@@ -1,18 +1,14 @@
 """Corrections: descriptions by people, read from text and matched with figures, pages and texts."""
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import yaml
 
 from schemas.ids import key
 from schemas.tags import TagTemplate
 
-FIGURE, DESCRIPTION = "figure", "description"
 _LEAST_ID_DIGITS = 8
 _ID_DIGITS = 64
 _SHA1_DIGITS = 49
@@ -50,19 +46,19 @@ class Corrections:
 
     @property
     def digest(self) -> str:
-        """A digest that is independent of format and order."""
+        """A digest that is independent of order."""
         return key(corrections=self.texts)
 
 
-def parse_corrections(text: str, form: Literal["yaml", "csv"], template: TagTemplate) -> Corrections:
-    """Read corrections from a YAML mapping, or CSV with the columns ``figure`` and ``description``.
+def parse_corrections(text: str, template: TagTemplate) -> Corrections:
+    """Read corrections from a YAML mapping.
 
-    Raises ``CorrectionsError`` if it is neither, or a line names no figure, or one twice, or has no description.
+    Raises ``CorrectionsError`` if it isn't one, or a line names no figure, or one twice, or has no description.
     """
     text = text.removeprefix("\ufeff")
     corrections_by_figure: dict[str, Correction] = {}
     mistakes: list[str] = []
-    for name, description, line in _from_csv(text) if form == "csv" else _from_yaml(text):
+    for name, description, line in _from_yaml(text):
         try:
             entry = Correction(_named(name, template), _described(description), line)
             if (earlier := corrections_by_figure.setdefault(entry.figure, entry)) is not entry:
@@ -157,25 +153,3 @@ def _from_yaml(text: str) -> Iterator[tuple[str, str, int]]:
         if not isinstance(name, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):
             raise CorrectionsError(f"line {line}: write a figure, a colon and its description, and nothing below that")
         yield name.value, "" if value.tag.endswith(":null") else value.value, line
-
-
-def _from_csv(text: str) -> Iterator[tuple[str, str, int]]:
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        header = [name.strip().casefold() for name in next(rows, [])]
-        if unknown := [name for name in header if name not in (FIGURE, DESCRIPTION)]:
-            raise CorrectionsError(f"line 1: there is no column {unknown[0][:60]!r}; known are {FIGURE} and {DESCRIPTION}")
-        if sorted(header) != sorted((FIGURE, DESCRIPTION)):
-            raise CorrectionsError(f"line 1: it must name the columns {FIGURE} and {DESCRIPTION}, each once")
-        line = rows.line_num + 1
-        for row in rows:
-            if len(row) not in (0, len(header)):
-                raise CorrectionsError(
-                    f"line {line}: {len(row)} columns instead of {len(header)}; quote what holds a comma"
-                )
-            if row:
-                cells = dict(zip(header, row, strict=True))
-                yield cells[FIGURE], cells[DESCRIPTION], line
-            line = rows.line_num + 1
-    except csv.Error as error:
-        raise CorrectionsError(f"line {rows.line_num}: this is not CSV: {error}") from error

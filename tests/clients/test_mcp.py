@@ -14,8 +14,7 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
-from mcp_types import BlobResourceContents, ContentBlock, ImageContent, TextContent, TextResourceContents
+from mcp_types import ContentBlock, ImageContent, TextContent
 
 from query_service.access import LOOPBACK_NETWORKS, Access, Network
 from query_service.app import create_app
@@ -123,21 +122,6 @@ def test_every_tool_answers_over_http(address: str, corpus: FakeCorpus, mode: Li
         assert (pixels, about["places"]) == (b"pixels", [figure_place])
 
     ask(address, work, mode)
-
-
-def test_documents_are_resources(address: str) -> None:
-    async def work(client: Client) -> None:
-        document = f"inset://pumps/documents/{DOC_ID}"
-        (about,) = (await client.read_resource(document)).contents
-        assert isinstance(about, TextResourceContents)
-        assert json.loads(about.text)["sources"] == ["manuals/pump.pdf"]
-        (original,) = (await client.read_resource(f"{document}/original.pdf")).contents
-        assert isinstance(original, BlobResourceContents)
-        assert (original.mime_type, base64.b64decode(original.blob)) == ("application/pdf", b"%PDF-1.7")
-        with pytest.raises(MCPError, match="404 not_found: there is no document 0000"):
-            await client.read_resource(f"inset://pumps/documents/{'0' * 64}")
-
-    ask(address, work)
 
 
 @pytest.mark.parametrize(
@@ -275,14 +259,6 @@ async def _reads(client: Client) -> None:
     answer = await call(client, "answer", corpus="manuals", question="How is the water pump serviced?")
     assert answer["parts"]
     assert answer["citations"][0]["page_link"].startswith("/v1/corpora/manuals/documents/")
-    documents = {resource.name: resource.uri for resource in (await client.list_resources()).resources}
-    assert documents.keys() == {"pump.pdf", "winch.pdf"}
-    (described,) = (await client.read_resource(documents["pump.pdf"])).contents
-    assert isinstance(described, TextResourceContents)
-    assert json.loads(described.text)["outline"]
-    (original,) = (await client.read_resource(f"{documents['pump.pdf']}/original.pdf")).contents
-    assert isinstance(original, BlobResourceContents)
-    assert base64.b64decode(original.blob).startswith(b"%PDF")
 
 
 @pytest.mark.slow

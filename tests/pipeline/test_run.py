@@ -27,9 +27,9 @@ def test_a_run_keeps_the_options_of_its_plan(published: Workspace) -> None:
     write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
     version = RefreshRun(published, "run-1").plan().version
     RefreshRun(published, "run-1").parse(version)
-    write_corpus(published.file.parent.parent, "chunks: {tokens: 60}\ncaptions: {ocr: none, corrections: better.csv}\n")
+    write_corpus(published.file.parent.parent, "chunks: {tokens: 60}\ncaptions: {ocr: none, corrections: better.yaml}\n")
     published.file.write_text(published.file.read_text().replace("captions: {ocr: none}\n", "", 1))
-    (published.file.parent / "better.csv").write_text("figure,description\n")
+    (published.file.parent / "better.yaml").write_text("")
     edited = open_workspace(str(published.file))
     for stage in ON_A_VERSION:
         RefreshRun(planned_workspace(edited, version), "run-1").work(stage, version)
@@ -37,7 +37,7 @@ def test_a_run_keeps_the_options_of_its_plan(published: Workspace) -> None:
 
     write_manual(Path(published.corpus.source) / "belt.pdf", "belt drive", seed=8)
     version = RefreshRun(edited, "run-1").plan().version
-    (published.file.parent / "better.csv").write_text("figure,description\n12345678,A pump\n")
+    (published.file.parent / "better.yaml").write_text("12345678: A pump\n")
     with pytest.raises(
         UserError, match=r"manuals\.yaml, or a file that it names, changed while the refresh ran; refresh again"
     ):

@@ -222,13 +222,12 @@ class Asker:
             "version": self._maybe(*self._library.versions),
             "source": self._random.choice([content.source, f"{content.word[:3]}*", "*"]),
             "contains": self._maybe(content.word, "manual"),
-            "since": self._random.choice(self._library.versions),
             "cursor": self._maybe(*self.cursors[-20:]),
             "limit": self._maybe(1, 3),
             "sort": self._maybe("-title", "rows"),
             "page": self._maybe(1, 2),
             "dpi": 36,
-            "format": self._maybe("csv", "html"),
+            "format": self._maybe("csv"),
             "k": 20,
             "around": 2,
         }
@@ -236,8 +235,7 @@ class Asker:
         body = None
         if method == "POST":
             bodies = {"search": self._search, "answer": self._answer, "feedback": self._feedback}
-            kind = path.rpartition("/")[2]
-            body = bodies[kind]() if kind in bodies else {"searches": [self._search() for _ in range(2)]}
+            body = bodies[path.rpartition("/")[2]]()
             if "{corpus}" not in path:
                 body |= {"version": None, "corpora": self._maybe(["library"])}
         return Sent(method, path.format(**placed), params, body)
@@ -252,13 +250,5 @@ class Asker:
             ("open_figure", {**corpus, "figure_id": self._figure()}),
         ]
         name, arguments = self._random.choice(calls)
-        address = f"inset://library/documents/{content.doc_id}"
-        method, params = self._random.choice(
-            [
-                ("tools/call", {"name": name, "arguments": arguments}),
-                ("tools/call", {"name": name, "arguments": arguments}),
-                ("resources/list", {}),
-                ("resources/read", {"uri": self._random.choice([address, f"{address}/original.pdf"])}),
-            ]
-        )
-        return Sent("POST", "/mcp", (), {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+        return Sent("POST", "/mcp", (), call)

@@ -106,9 +106,7 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
     def map_body(_context: Any, body: Any) -> Any:
         # A preset that isn't there and steps over vectors that this version lacks are refused, and rightly; what is wrong about
         # a body must stay in it.
-        if isinstance(body, dict) and mode is GenerationMode.POSITIVE and isinstance(body.get("searches"), list):
-            body["searches"] = [map_body(_context, search) for search in body["searches"]]
-        elif isinstance(body, dict) and mode is GenerationMode.POSITIVE:
+        if isinstance(body, dict) and mode is GenerationMode.POSITIVE:
             if isinstance(body.get("preset"), str):
                 body["preset"] = ALWAYS[0]
             # No preset here looks at pictures.

@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import httpx
 
 try:
-    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.server.mcpserver import Context, Image, MCPServer
     from mcp.server.mcpserver.exceptions import ResourceError
-    from mcp.shared.exceptions import MCPError
-    from mcp_types import INTERNAL_ERROR, ListResourcesResult, Resource, ToolAnnotations
+    from mcp_types import ToolAnnotations
     from pydantic import Field, WithJsonSchema
 except ModuleNotFoundError as error:
     if __name__ != "__main__":
@@ -202,50 +200,6 @@ class _Tools:
         ]
         return Image(data=pixels), {"version": context["version"], "places": placements}
 
-    async def document(self, ctx: Context, corpus: str, doc_id: str) -> dict[str, Any]:
-        """A document: its sources, title, size and sections."""
-        async with self._asking(ctx) as inset:
-            info = await inset.document_info(corpus, doc_id)
-            outline = await inset.outline(corpus, doc_id, limit=200, version=info["version"])
-        return {**info, "outline": outline["items"]}
-
-    async def original(self, ctx: Context, corpus: str, doc_id: str) -> bytes:
-        """The original PDF of a document."""
-        async with self._asking(ctx) as inset:
-            return await inset.document(corpus, doc_id)
-
-    async def with_documents(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """List the documents as resources, corpus after corpus; the cursor is a corpus and its own cursor."""
-        result = await call_next(ctx)
-        if ctx.method != "resources/list":
-            return result
-        corpus, _, cursor = str((ctx.params or {}).get("cursor") or "").partition(" ")
-        try:
-            async with self._connect(ctx.request) as client:
-                names = [
-                    listed["name"]
-                    for listed in await client.corpora()
-                    if not listed["problem"] and listed["name"] >= corpus
-                ]
-                if not names:
-                    return ListResourcesResult(resources=[])
-                listing = await client.documents(names[0], cursor=cursor if names[0] == corpus and cursor else None)
-        except (ApiError, httpx.TransportError) as error:
-            raise MCPError(INTERNAL_ERROR, str(error)) from error
-        following = [f"{names[0]} {listing['next']}"] if listing["next"] else names[1:]
-        return ListResourcesResult(
-            resources=[
-                Resource(
-                    uri=f"inset://{names[0]}/documents/{listed['doc_id']}",
-                    name=listed["sources"][0],
-                    title=listed["title"] or None,
-                    mime_type="application/json",
-                )
-                for listed in listing["items"]
-            ],
-            next_cursor=following[0] if following else None,
-        )
-
 
 def server_of(connect: Connect) -> MCPServer:
     """Return the server; ``connect`` returns the client of a request."""
@@ -261,10 +215,6 @@ def server_of(connect: Connect) -> MCPServer:
     for tool in (tools.list_corpora, *with_filters, tools.open_page, tools.open_figure):
         server.tool(annotations=_READS, structured_output=False)(tool)
     server.tool(annotations=_WRITES, structured_output=False)(tools.feedback)
-    address = "inset://{corpus}/documents/{doc_id}"
-    server.resource(address, mime_type="application/json")(tools.document)
-    server.resource(f"{address}/original.pdf", mime_type="application/pdf")(tools.original)
-    server.middleware.append(tools.with_documents)
     return server
 
 

@@ -121,12 +121,6 @@ def test_init_writes_a_file_that_loads(folder: Path) -> None:
     assert path == folder / "handbooks.yaml"
 
 
-def test_init_names_the_text_model_where_it_is_not_the_default(folder: Path) -> None:
-    write_corpus_file("anleitungen", "pdfs", "multilingual")
-    assert load_corpus("anleitungen").embeddings.text == "multilingual"
-    assert "\n#   text: minilm" in write_corpus_file("handbooks", "pdfs").read_text()
-
-
 _FILES: dict[str, tuple[str | bytes, str]] = {
     "a number of 5,000 digits": (f"name: m\nsource: x\nparse: {{max_pages: {'9' * 5000}}}\n", "this is not YAML"),
     "as many in base 16": (f"name: m\nsource: x\nparse: {{max_pages: 0x{'f' * 5000}}}\n", "parse.max_pages"),

@@ -11,30 +11,21 @@ from schemas.tags import TagTemplate
 TEMPLATE = TagTemplate()
 
 
-def test_it_is_read_by_its_ending(tmp_path: Path) -> None:
-    (tmp_path / "ours.yaml").write_text("12345678: Le détail\n", encoding="utf-8")
-    (tmp_path / "ours.CSV").write_text("\ufefffigure,description\n12345678,Le détail\n", encoding="utf-8")
-    first, second = (read_corrections(str(tmp_path / name), TEMPLATE) for name in ("ours.yaml", "ours.CSV"))
-    assert first.texts == second.texts == {"12345678": "Le détail"}
-
-
 @pytest.mark.parametrize(
     ("name", "says"),
     [
         ("none.yaml", "captions.corrections: there is no file"),
-        ("ours.txt", "ends neither in .yaml nor in .csv"),
         ("folder.yaml", "is not a file"),
-        ("latin.csv", "not UTF-8"),
+        ("latin.yaml", "not UTF-8"),
         ("wrong.yaml", r"wrong.yaml: line 2: 'here' names no figure"),
-        ("large.csv", "more than 16 MiB"),
+        ("large.yaml", "more than 16 MiB"),
     ],
 )
 def test_a_mistake_names_the_file(name: str, says: str, tmp_path: Path) -> None:
-    (tmp_path / "ours.txt").write_text("12345678: a")
     (tmp_path / "folder.yaml").mkdir()
-    (tmp_path / "latin.csv").write_bytes("figure,description\n12345678,Détail".encode("latin-1"))
+    (tmp_path / "latin.yaml").write_bytes("12345678: Détail".encode("latin-1"))
     (tmp_path / "wrong.yaml").write_text("12345678: a\nhere: b\n")
-    (tmp_path / "large.csv").write_bytes(b"a" * (16 << 20) + b"b")
+    (tmp_path / "large.yaml").write_bytes(b"a" * (16 << 20) + b"b")
     with pytest.raises(UserError, match=says):
         read_corrections(str(tmp_path / name), TEMPLATE)
 

@@ -46,7 +46,6 @@ _KEYS: Mapping[str, Mapping[str, Any]] = {
     "normal": {"corpora": ("*",)},
     "scoped": {"corpora": (CORPUS,)},
     "expired": {"corpora": ("*",), "expires": "2020-01-01T00:00:00Z"},
-    "small": {"corpora": (CORPUS,), "max_k": 5},
     "slow": {"corpora": (CORPUS,), "per_minute": 3},
     "metrics": {"corpora": (), "metrics": True},
 }

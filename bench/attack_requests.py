@@ -125,8 +125,6 @@ def _prices() -> Iterator[Attack]:
     answer = f"/v1/corpora/{CORPUS}/answer"
     for rounds in (0, 10**6):
         yield Attack("prices", answer, REFUSED, "POST", json={"question": "x", "settings": {"rounds": rounds}})
-    yield _search("prices", {"query": "x", "k": 50}, frozenset({403}), key="small")
-    yield _search("prices", {"query": "x", "steps": {"select": {"k": 50}}}, frozenset({403}), key="small")
     for limit in (0, 201, -1, "9" * 5_000):
         yield Attack("prices", f"/v1/corpora/{CORPUS}/rows?limit={limit}", REFUSED)
 

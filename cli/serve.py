@@ -183,7 +183,6 @@ def key(
     expires: Annotated[str, typer.Option(help="When it ends: 90d, 12w, 1y, a date such as 2027-01-31, or never.")] = "90d",
     per_minute: Annotated[int | None, typer.Option(min=1, help="Requests a minute; 6,000 by default.")] = None,
     concurrent: Annotated[int | None, typer.Option(min=1, help="Requests at once; 64 by default.")] = None,
-    max_k: Annotated[int | None, typer.Option(min=1, help="Most hits of a search.")] = None,
     metrics: Annotated[bool, typer.Option("--metrics", help="It may read /metrics.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -208,7 +207,6 @@ def key(
             metrics=metrics,
             per_minute=per_minute,
             concurrent=concurrent,
-            max_k=max_k,
         )
     except ValidationError as error:
         mistake = error.errors()[0]

@@ -7,7 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -17,8 +17,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pipeline.published.corpus import PublishedCorpus
-from pipeline.published.version import DEFAULT_K
 from query_service import sign_in
 from query_service.errors import error_response, unauthorized
 from query_service.identity import Identity, IdentityProvider, ProviderOptions
@@ -26,7 +24,6 @@ from query_service.keys import CONCURRENT, EVERY, NAME_LIMIT, PER_MINUTE, Key, K
 from query_service.rate_limits import RateLimits
 from schemas.access import Principals, principal
 from schemas.errors import UserError
-from schemas.retrieval import Query
 
 METRICS = "/metrics"
 MCP = "/mcp"
@@ -353,23 +350,6 @@ def visible(request: Request, corpora: Mapping[str, Value]) -> dict[str, Value]:
 def note_rights(request: Request) -> None:
     """Have caches ask again each time: a right to see the response may be withdrawn."""
     request.scope["state"][_HAS_RIGHTS] = True
-
-
-def check_k(request: Request, k: int | None) -> int | None:
-    """Return the most hits of a request's key, None for any number; raise ``HTTPException`` 403 if it asks for more."""
-    key = caller_of(request.scope).key
-    max_k = key.max_k if key else None
-    if max_k is not None and k is not None and k > max_k:
-        raise HTTPException(403, f"this key may ask for {max_k} hits at most, not {k}")
-    return max_k
-
-
-def within(request: Request, corpus: PublishedCorpus, query: Query) -> Query:
-    """Return a query of as many hits as its key may have; raises as ``check_k`` does."""
-    max_k = check_k(request, query.k or query.steps.get("select", {}).get("k"))
-    if max_k is None or query.k is not None or (corpus.plan(query).select.k or DEFAULT_K) <= max_k:
-        return query
-    return replace(query, k=max_k)
 
 
 def access_of(

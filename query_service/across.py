@@ -15,7 +15,6 @@ from starlette.exceptions import HTTPException
 from pipeline.published.across import composed, merged
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import DEFAULT_K
-from query_service.access import check_k
 from query_service.admission import ANSWER_DEADLINES, cost_of_answer, cost_of_search
 from query_service.browse import with_links
 from query_service.errors import ClientGoneError, problem_of
@@ -68,8 +67,7 @@ async def search_corpora(request: Request, body: SearchCorporaRequest) -> Respon
     Each corpus ranks by its own preset and models. One that fails, or takes longer than the deadline, is left out:
     ``corpora`` of the reply names it, with the problem. Conditions of ``where`` apply to corpora that have the field.
     """
-    max_k = check_k(request, body.k)
-    k = body.k or min(DEFAULT_K, max_k or DEFAULT_K)
+    k = body.k or DEFAULT_K
     query = replace(body.as_query(), k=min(body.offset + k + 1, MOST_HITS), offset=0)
     describe(request, question=query.query, preset=query.preset, k=k)
 
@@ -101,7 +99,6 @@ async def answer_corpora(request: Request, body: AnswerCorporaRequest) -> Respon
     """
     query = body.as_query()
     describe(request, question=body.question, preset=body.preset, answer=body.answer, turns=len(body.history))
-    check_k(request, query.steps.get("select", {}).get("k"))
 
     async def answer(corpus: PublishedCorpus) -> AnswerResult:
         applicable, ignored = await run_in_threadpool(corpus.applicable, query)

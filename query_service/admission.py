@@ -22,7 +22,7 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 
 from pipeline.published.corpus import PublishedCorpus
-from query_service.access import name_of, within
+from query_service.access import name_of
 from query_service.errors import ClientGoneError
 from query_service.stream import disconnected
 from query_service.telemetry import address_of
@@ -70,12 +70,6 @@ def cost_of_search(corpus: PublishedCorpus, query: Query) -> Cost:
     plan = _checked_plan(corpus, query)
     computes = bool(query.highlight and query.query) or bool(query.filters.phrases) or any(plan.rerank)
     return Cost.WAITING if _waits_for_model(plan) else Cost.EXPENSIVE if computes else Cost.CHEAP
-
-
-def query_with_cost(request: Request, corpus: PublishedCorpus, query: Query) -> tuple[Query, Cost]:
-    """Return a search of as many hits as its key may have, and its kind; errors are those of ``within`` and the kind."""
-    query = within(request, corpus, query)
-    return query, cost_of_search(corpus, query)
 
 
 def cost_of_answer(corpus: PublishedCorpus, query: AnswerQuery) -> Cost:

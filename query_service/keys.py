@@ -64,12 +64,6 @@ class Key(BaseModel):
     metrics: bool = Field(False, strict=True, description="Whether it may read /metrics.")
     per_minute: int | None = Field(None, strict=True, gt=0, description=f"Requests a minute; null: {PER_MINUTE}.")
     concurrent: int | None = Field(None, strict=True, gt=0, description=f"Requests at once; null: {CONCURRENT}.")
-    max_k: int | None = Field(
-        None,
-        strict=True,
-        gt=0,
-        description="Most hits of a search. Lists have limits of their own.",
-    )
 
 
 def new_key() -> str:

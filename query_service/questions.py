@@ -6,8 +6,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-from query_service.access import check_k
-from query_service.admission import ANSWER_DEADLINES, cost_of_answer, late, query_with_cost
+from query_service.admission import ANSWER_DEADLINES, cost_of_answer, cost_of_search, late
 from query_service.browse import linked_json
 from query_service.errors import ClientGoneError
 from query_service.requests import QUESTION_ERRORS, AnswerRequest, Corpus, QuestionRoute, SearchRequest, admission_of
@@ -25,7 +24,8 @@ async def search(request: Request, corpus: Corpus, body: SearchRequest) -> Respo
 
     422: rerankers score too many rows. 503: too many requests are waiting, or this one took too long.
     """
-    query, cost = await run_in_threadpool(query_with_cost, request, corpus, body.as_query())
+    query = body.as_query()
+    cost = await run_in_threadpool(cost_of_search, corpus, query)
     describe(request, question=query.query, preset=query.preset, k=query.k)
 
     def found(stopped: Callable[[], bool]) -> str:
@@ -50,7 +50,6 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     """
     query, admission = body.as_query(), admission_of(request)
     describe(request, question=body.question, preset=body.preset, answer=body.answer, turns=len(body.history))
-    check_k(request, query.steps.get("select", {}).get("k"))
     cost = await run_in_threadpool(cost_of_answer, corpus, query)
     deadline_s = admission.deadline_s * ANSWER_DEADLINES
     events = events_of(

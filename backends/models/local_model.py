@@ -8,12 +8,10 @@ documents can't inject them.
 import copy
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from backends.models.devices import BatchSize, Outcome, ahead, words_of
+from backends.models.devices import BatchSize, Outcome, ahead
 from backends.models.files import check_extra, model_files
 from backends.models.pictures import fit
 from schemas.corpus.models import ModelEntry
@@ -22,18 +20,11 @@ from schemas.models import Message, Model, Reply, Request, Usage
 from schemas.ports import LanguageModel
 from schemas.versions import ModelCard
 
-if TYPE_CHECKING:
-    from transformers import TextIteratorStreamer
-
 SETTINGS_VERSION = "1"
 """Raise it with any change here or in ``pictures.py`` that may change replies."""
 
 FAILURES_FROM_THE_START = 20
 """Initial failures after which the model itself is broken."""
-
-
-class _StoppedError(BaseException):
-    """The caller stopped; not an ``Exception``, so that no handler of failures catches it."""
 
 
 class LocalModel:
@@ -58,7 +49,6 @@ class LocalModel:
         self.model, self._processor = _load(captioner, self._where, self.device)
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
         self._sees = self._tokenizer is not self._processor
-        self._thread = ThreadPoolExecutor(1)
         self._settings = self._generation_settings(captioner)
 
     def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Outcome]]:
@@ -84,47 +74,31 @@ class LocalModel:
         return chats, refused
 
     def stream(self, request: Request, *, stopped: Callable[[], bool] = lambda: False) -> Generator[str | Outcome]:
-        """Yield the text of one reply as it comes, then the outcome; see ``LanguageModel.stream``. Errors as for ``replies``."""
-        from transformers import TextIteratorStreamer
-
+        """Yield the text of one reply, whole, then the outcome; see ``LanguageModel.stream``. Errors as for ``replies``."""
         try:
             chat = self._chat(request)
         except BadInputError as error:
             yield error
             return
-        words = TextIteratorStreamer(self._tokenizer, skip_prompt=True, skip_special_tokens=True)
-        stop_requested = Event()
-        call = self._thread.submit(self._spoken, chat, words, stop_requested)
-        try:
-            yield from words_of(call, words.text_queue, stopped)
-        finally:
-            stop_requested.set()
-
-    def _spoken(self, chat: "_Chat", words: "TextIteratorStreamer", stop_requested: Event) -> Outcome:
-        def go_on(_module: object, _given: object) -> None:
-            if stop_requested.is_set():
-                raise _StoppedError
-
-        # Before each layer, since a long prompt takes long to read.
-        hooks = [module.register_forward_pre_hook(go_on) for module in self.model.modules()]
-        try:
-            ((_, outcome),) = self._outcomes([chat], words)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return outcome
+        ((_, outcome),) = self._outcomes([chat], stopped)
+        if stopped():
+            yield TransientError("the caller no longer waits for the reply")
+            return
+        if isinstance(outcome, Reply):
+            yield outcome.text
+        yield outcome
 
     def _outcomes(
-        self, chats: Sequence["_Chat"], words: "TextIteratorStreamer | None" = None
+        self, chats: Sequence["_Chat"], stopped: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[str, Outcome]]:
-        """Yield the outcomes of a batch; a failing batch is split. ``words`` receives those of a single request."""
+        """Yield the outcomes of a batch; a failing batch is split. Replies end once ``stopped`` returns true."""
         import torch
 
         if not chats:
             return
         failure: str | None = None
         try:
-            outcomes = self._generate([messages for _, messages in chats], words)
+            outcomes = self._generate([messages for _, messages in chats], stopped)
         except torch.AcceleratorError as error:
             if not _is_out_of_memory(error):
                 raise  # after that no call of this process succeeds
@@ -176,8 +150,9 @@ class LocalModel:
             raise BadInputError(why, FailureCode.MODEL_FAILED)
         return message.text
 
-    def _generate(self, chats: Sequence["_Messages"], words: "TextIteratorStreamer | None") -> list[Outcome]:
+    def _generate(self, chats: Sequence["_Messages"], stopped: Callable[[], bool]) -> list[Outcome]:
         import torch
+        from transformers import StoppingCriteriaList
 
         template: dict[str, Any] = {
             "tokenize": True,
@@ -192,7 +167,8 @@ class LocalModel:
         else:
             prompts = self._processor.apply_chat_template(chats, padding=True, **template).to(self.device)
         with torch.inference_mode():
-            generated_ids = self.model.generate(**prompts, generation_config=self._settings, streamer=words)
+            criteria = StoppingCriteriaList([lambda *_, **_more: stopped()])
+            generated_ids = self.model.generate(**prompts, generation_config=self._settings, stopping_criteria=criteria)
         start = prompts["input_ids"].shape[1]
         read = prompts["attention_mask"].sum(dim=1).tolist()
         return [self._outcome(ids, tokens) for ids, tokens in zip(generated_ids[:, start:].tolist(), read, strict=True)]

@@ -13,7 +13,7 @@ RUNNER = CliRunner()
 
 
 def test_a_new_key_opens_what_its_line_says(tmp_path: Path) -> None:
-    limits = ["--per-minute", "60", "--concurrent", "2", "--max-k", "20", "--metrics"]
+    limits = ["--per-minute", "60", "--concurrent", "2", "--metrics"]
     result = RUNNER.invoke(app, ["key", "équipe", "--corpora", "pumps, valves", "--expires", "12w", *limits])
     assert result.exit_code == 0
     key = next(word for word in result.stderr.split() if word.startswith(KEY_PREFIX))
@@ -23,7 +23,7 @@ def test_a_new_key_opens_what_its_line_says(tmp_path: Path) -> None:
     entry = KeyFile(file).find(key)
     assert entry is not None
     assert (entry.name, entry.corpora) == ("équipe", ("pumps", "valves"))
-    assert (entry.per_minute, entry.concurrent, entry.max_k, entry.metrics) == (60, 2, 20, True)
+    assert (entry.per_minute, entry.concurrent, entry.metrics) == (60, 2, True)
     assert entry.expires is not None
     assert abs(entry.expires - datetime.now(UTC) - timedelta(weeks=12)) < timedelta(minutes=1)
 

@@ -1,7 +1,7 @@
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
         entry(OTHER, name="other", corpora=["valves"]),
         entry(OLD, name="old", corpora=["*"], expires=now - timedelta(seconds=1)),
         entry(MONITOR, name="monitor", corpora=[], metrics=True),
-        entry(FEW, name="few", corpora=["*"], max_k=5),
+        entry(FEW, name="few", corpora=["*"]),
     )
 
 
@@ -186,19 +186,6 @@ class TestScopes:
 
 
 class TestLimits:
-    @pytest.mark.parametrize("body", [{"k": 6}, {"k": 100}, {"steps": {"select": {"k": 6}}}])
-    def test_more_hits_than_a_key_may_have_are_refused(self, keyed: TestClient, body: Mapping[str, Any]) -> None:
-        refused = keyed.post("/v1/corpora/pumps/search", json={**SEARCH, **body}, headers=bearer(FEW))
-        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
-        assert "5 hits at most" in refused.json()["detail"]
-
-    def test_a_search_without_a_number_gets_as_many_as_the_key_may_have(self, file: Path) -> None:
-        corpus = FakeCorpus("pumps")
-        client = TestClient(create_app({"pumps": corpus}, access=Access(KeyFile(file))), base_url="http://localhost")
-        for key in (FEW, KEY):
-            assert client.post("/v1/corpora/pumps/search", json=SEARCH, headers=bearer(key)).status_code == 200
-        assert [query.k for query in corpus.queries] == [5, None]
-
     def test_requests_a_minute_are_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         now = 1_800_030.0  # half of a minute
         monkeypatch.setattr(time, "time", lambda: now)
@@ -552,7 +539,7 @@ def test_a_failure_shows_no_key(file: Path, question: str, caplog: pytest.LogCap
 
 
 def test_the_line_of_a_key_has_its_digest_alone() -> None:
-    line = key_line(entry(KEY, name="équipe", expires=datetime(2027, 1, 31, tzinfo=UTC), max_k=5))
+    line = key_line(entry(KEY, name="équipe", expires=datetime(2027, 1, 31, tzinfo=UTC)))
     assert KEY not in line
     assert Key.model_validate_json(line).sha256 == digest(KEY)
     assert "per_minute" not in line

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from croniter import croniter
-from pydantic import Field, computed_field
+from pydantic import Field
 
 from backends.stores.object_store import open_store
 from backends.stores.objects import attempt
@@ -20,27 +20,12 @@ from pipeline.records.problems import problems_of, read_standing
 from pipeline.records.states import State
 from schemas.base import Frozen
 from schemas.errors import InsetError
-from schemas.gates import GateResult, gate_of
+from schemas.gates import GateResult
 from schemas.ports import ObjectStore
 from schemas.printing import line
 from schemas.versions import UNDONE, Counts, Spent
 
 Found = TypeVar("Found")
-
-
-class GateMargin(GateResult):
-    """A gate's verdict, with its distance from refusing."""
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def margin(self) -> float | None:
-        """Share of the bound that is left, at most 1; negative beyond it; None for invariants, which have no bound."""
-        gate = gate_of(self.gate)
-        if gate is None or self.value is None or not self.bound:
-            return None
-        if gate.at_least:
-            return 1 - self.bound / self.value if self.value else -1.0
-        return min(1.0, 1 - self.value / self.bound)
 
 
 class CorpusHealth(Frozen):
@@ -79,7 +64,7 @@ class CorpusHealth(Frozen):
     last_run: datetime | None = None
     due: datetime | None = None
     counts: Counts | None = None
-    gates: list[GateMargin] = Field([])
+    gates: list[GateResult] = Field([])
     spent: Spent | None = None
     undone: int = 0
     seconds: dict[str, float] = Field({})
@@ -176,7 +161,7 @@ def _read_health(schedule: CorpusSchedule, store: ObjectStore, now: datetime) ->
         last_run=standing.last_run,
         due=_due(schedule.schedule, now),
         counts=live.counts if live else None,
-        gates=[margin_of(gate) for gate in newest.gates] if newest else [],
+        gates=newest.gates if newest else [],
         spent=sum(live.spent.values(), Spent()) if live else None,
         undone=sum(live.work.get(name, 0) for name in UNDONE) if live else 0,
         seconds=live.timings_s if live else {},
@@ -187,11 +172,6 @@ def _read_health(schedule: CorpusSchedule, store: ObjectStore, now: datetime) ->
 def _question(schedule: CorpusSchedule, last: LastRefresh) -> str:
     run = quote(last.run_id.removeprefix("airflow:"))
     return f"dags/refresh_{schedule.name}/runs/{run}/tasks/{last.task}/required_actions"
-
-
-def margin_of(result: GateResult) -> GateMargin:
-    """Return a verdict with its distance from refusing."""
-    return GateMargin(**dict(result))
 
 
 def _due(schedule: str | None, now: datetime) -> datetime | None:
@@ -217,7 +197,7 @@ class Measure(NamedTuple):
 
 
 def measures(health: CorpusHealth) -> Iterator[Measure]:
-    """Yield the gauges of a corpus: its counts, gate margins, spending, ages in seconds, and a gauge a state (0 or 1)."""
+    """Yield the gauges of a corpus: its counts, gates, spending, ages in seconds, and a gauge a state (0 or 1)."""
     corpus = {"corpus": health.corpus}
     for state in State:
         yield Measure("inset.state", float(health.state is state), {**corpus, "state": state})
@@ -226,8 +206,6 @@ def measures(health: CorpusHealth) -> Iterator[Measure]:
             yield Measure(f"inset.{name}", value, corpus)
     for gate in health.gates:
         yield Measure("inset.gate_passed", float(gate.passed), {**corpus, "gate": gate.gate.replace(" ", "_")})
-        if gate.margin is not None:
-            yield Measure("inset.gate_margin", gate.margin, {**corpus, "gate": gate.gate.replace(" ", "_")})
     for stage, seconds in health.seconds.items():
         yield Measure("inset.stage_s", seconds, {**corpus, "stage": stage})
     yield Measure("inset.undone", health.undone, corpus)

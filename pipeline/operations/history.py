@@ -7,7 +7,6 @@ from functools import lru_cache
 from backends.stores.objects import read_model, unless_damaged
 from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.workspace import open_workspace
-from pipeline.operations.health import GateMargin, margin_of
 from pipeline.records.descriptions import read_spent
 from pipeline.records.differences import compare_versions
 from pipeline.records.manifests import named_manifest, state_and_manifest
@@ -15,6 +14,7 @@ from pipeline.records.notes import read_notes
 from pipeline.records.publication import readable_pointer
 from schemas.base import Frozen
 from schemas.errors import UserError
+from schemas.gates import GateResult
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.reports import VersionDiff, VersionRow
@@ -31,7 +31,7 @@ class VersionEntry(VersionRow):
         moved: The latest event of the audit log that made it live; None where that is too long ago.
     """
 
-    gates: Sequence[GateMargin] = ()
+    gates: Sequence[GateResult] = ()
     money: float | None = None
     seconds: float | None = None
     moved: AuditEvent | None = None
@@ -58,7 +58,7 @@ def _entry(store: ObjectStore, version: str, pointer: Pointer | None) -> Version
     if manifest is not None:
         return entry.model_copy(
             update={
-                "gates": [margin_of(gate) for gate in manifest.gates],
+                "gates": manifest.gates,
                 "money": sum(cost.money for cost in manifest.spent.values()),
                 "seconds": sum(manifest.timings_s.values()),
             }

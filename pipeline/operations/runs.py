@@ -7,13 +7,13 @@ from pydantic import Field
 
 from backends.stores.objects import unless_damaged
 from pipeline.corpus.schedules import CorpusSchedule
-from pipeline.operations.health import GateMargin
 from pipeline.operations.history import VersionEntry, history
 from pipeline.records.differences import REPORT, Compared, read_compared, stored_name
 from pipeline.records.manifests import readable_manifest
 from pipeline.records.notes import StageNote, read_notes, read_plan_summary
 from schemas.base import Frozen
 from schemas.errors import NotFoundError, UserError
+from schemas.gates import GateResult
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.stages import ON_A_VERSION, Stage
@@ -35,7 +35,7 @@ class RunReport(Frozen):
         parent: The version that was live when it was planned.
         plan: What was planned; None where the plan is gone.
         slowest: The documents whose parse took longest, the slowest first.
-        gates: All verdicts: those that refuse, then those with a bound, the tightest first, then invariants.
+        gates: All verdicts: those that refuse, then those with a bound, then invariants.
         docs: Address of the Data Docs in the store; None if there are none.
         questions: What changed for golden questions; None without a parent to compare with.
         note: The release note, as Markdown; "" if there is none yet.
@@ -51,7 +51,7 @@ class RunReport(Frozen):
     stages: list[StageWork]
     spent: dict[str, Spent]
     slowest: list[SlowDocument]
-    gates: list[GateMargin]
+    gates: list[GateResult]
     docs: str | None
     note: str
     experiments: dict[str, Compared | None] = Field({})
@@ -115,7 +115,7 @@ def run_report(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Ru
         stages=[*_stages(manifest, notes)],
         spent=spent,
         slowest=manifest.slowest if manifest else [],
-        gates=sorted(entry.gates, key=lambda gate: (gate.passed, gate.margin is None, gate.margin or 0.0)),
+        gates=sorted(entry.gates, key=lambda gate: (gate.passed, not gate.bound)),
         docs=f"{store.root}/{docs}" if store.exists(docs) else None,
         note=(unless_damaged(lambda: store.get(version_file(version, "release_note.md"))) or b"").decode(),
         experiments={

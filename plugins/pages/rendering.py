@@ -81,11 +81,6 @@ def ago(moment: datetime | None, now: datetime) -> str:
     return "just now" if seconds >= 0 else "now"
 
 
-def _margin(share: float | None) -> str:
-    """Return the share of a gate's bound that is left, or by which it is exceeded."""
-    return "–" if share is None else f"{share:.0%} left" if share >= 0 else f"{-share:.0%} over"
-
-
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
 
@@ -124,7 +119,6 @@ _environment.filters |= {
     "event": _event,
     "in_ui": in_ui,
     "given": lambda values: {name: value for name, value in values.items() if value},
-    "margin": _margin,
     "markdown": markdown,
     "money": _money,
     "number": _number,

@@ -11,14 +11,13 @@ import pytest
 
 from backends.stores import object_store
 from pipeline.corpus.schedules import corpus_schedules
-from pipeline.operations.health import corpora_health, corpus_health, margin_of
+from pipeline.operations.health import corpora_health, corpus_health
 from pipeline.records import lease, problems
 from pipeline.records.manifests import manifest_name
 from pipeline.records.notes import RefreshState, note_refresh
 from pipeline.records.publication import LIVE, publish_version, reject_version, roll_back
 from pipeline.records.states import State
 from schemas.errors import GateError
-from schemas.gates import GateResult
 from tests.pipeline.operations.corpora import REFUSES, publish, schedule_of, version_name, write_corpus, write_version
 
 NOW = datetime.now(UTC)
@@ -32,7 +31,7 @@ def test_a_published_corpus_is_ok_and_shows_what_it_holds(folder: Path) -> None:
     assert (health.counts.documents, health.counts.figures, health.counts.quarantined) == (10, 30, 1)
     assert health.spent is not None
     assert (health.spent.calls, health.spent.money) == (12, 1.5)
-    assert [(gate.gate, gate.margin) for gate in health.gates] == [("quarantine ceiling", 0.75)]
+    assert [gate.gate for gate in health.gates] == ["quarantine ceiling"]
 
 
 def test_a_refused_version_says_why_until_it_is_published_anyway(folder: Path) -> None:
@@ -188,24 +187,6 @@ def test_corpora_of_many_versions_cost_few_small_reads(folder: Path, reads: Coun
     assert {health.state for health in corpora_health(corpus_schedules(), timeout_s=60)} == {State.OK}
     assert set(reads) <= {"LIVE", "LEASE", "manifest.json", "last_refresh.json"}
     assert reads == {"LIVE": 5, "LEASE": 5, "last_refresh.json": 5, "manifest.json": 5}
-
-
-@pytest.mark.parametrize(
-    ("gate", "value", "bound", "margin"),
-    [
-        ("quarantine ceiling", 0.05, 0.2, 0.75),
-        ("quarantine ceiling", 0.4, 0.2, -1.0),
-        ("hybrid against single modes", -0.03, 0.1, 1.0),
-        ("recall at 10", 0.8, 0.6, 0.25),
-        ("recall at 10", 0.0, 0.6, -1.0),
-        ("rows: a text has at most 220 tokens", 0.05, 0.1, 0.5),
-        ("rows: evidence_id is never missing", 0.0, 0.0, None),
-        ("golden questions", None, None, None),
-    ],
-)
-def test_the_margin_of_a_gate(gate: str, value: float | None, bound: float | None, margin: float | None) -> None:
-    computed = margin_of(GateResult(gate=gate, passed=True, value=value, bound=bound, message="")).margin
-    assert computed == (None if margin is None else pytest.approx(margin))
 
 
 @pytest.mark.parametrize(

@@ -232,17 +232,6 @@ async def documents(
     )
 
 
-@router.get("/document", response_model=DocumentInfo)
-async def document_by_source(
-    request: Request,
-    corpus: Corpus,
-    source: Annotated[str, Query(min_length=1, max_length=1024, description="The exact source, such as phones/a.pdf.")],
-    version: VersionParameter = None,
-) -> Response:
-    """The document of a source."""
-    return await _reply(request, corpus, version, lambda opened: opened.contents.document_of(source))
-
-
 @router.get("/documents/{doc_id}", response_model=DocumentInfo)
 async def document_info(request: Request, corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
     """What a version says of a document: its sources, and the number of its pages."""

@@ -399,15 +399,7 @@ class Calibration(Frozen):
     how: str = Field(description="How scales and thresholds were found.")
 
 
-class SlowDocument(Frozen):
-    """A document whose parse took long."""
-
-    source: str
-    pages: int
-    seconds: float
-
-
-class Manifest(Frozen):
+class Manifest(Frozen, extra="ignore"):
     """The record of a version; written by ``build``, completed by ``evaluate`` and ``publish``."""
 
     version: str
@@ -431,7 +423,6 @@ class Manifest(Frozen):
     work: dict[str, int] = Field(
         {}, description="What was done to make it: documents parsed, pictures read, texts embedded."
     )
-    slowest: list[SlowDocument] = Field([], description="The documents whose parse took longest, the slowest first.")
     sizes: dict[str, int] = Field({}, description="Bytes of its sources and of its rows.")
     ledger: str = Field("", description="SHA-256 of its ledger, which names every input.")
     inventory: str = Field(

@@ -2,9 +2,8 @@
 
 import contextlib
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backends.pdf.document import open_document
@@ -35,12 +34,11 @@ class ParseJob:
 
 @dataclass(frozen=True)
 class ParseOutcome:
-    """The number of parsed pages, or ``failures`` with a document failure; ``seconds`` are 0 then."""
+    """The number of parsed pages, or ``failures`` with a document failure."""
 
     doc_id: str
     pages: int
     failures: tuple[Failure, ...]
-    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -103,8 +101,7 @@ def _outcomes(tasks: Sequence[_Task], options: ParseOptions, run_id: str | None)
             job = task.job
             remove_leftovers(task.folder)
             if isinstance(last, Done):
-                pages, seconds = last.result
-                yield ParseOutcome(job.doc_id, pages, (), seconds)
+                yield ParseOutcome(job.doc_id, last.result, ())
             else:
                 yield ParseOutcome(job.doc_id, 0, (last.failure(job.source, job.doc_id, Stage.PARSE, run_id),))
 
@@ -120,13 +117,12 @@ def _read(task: _Task) -> bytes:
     return data
 
 
-def _parse(task: _Task, opened: Callable[[int], None]) -> tuple[int, float]:
-    """Return the number of pages, and the seconds that it took."""
-    started = time.monotonic()
+def _parse(task: _Task, opened: Callable[[int], None]) -> int:
+    """Return the number of pages."""
     job, store = task.job, open_store(task.store_address)
     file = parsed_file(job.doc_id, parse_key(task.options))
     if task.is_parsed:
-        return len(read_parsed(store, file).pages), time.monotonic() - started
+        return len(read_parsed(store, file).pages)
     converter = converter_of(job.source)
     original = document_file(job.doc_id) if converter is None else original_file(job.doc_id)
     converted = None if converter is None else converted_file(job.doc_id, converter)
@@ -152,7 +148,7 @@ def _parse(task: _Task, opened: Callable[[int], None]) -> tuple[int, float]:
         # The parsed file comes last: if it exists, so do the original, its PDF and the figures.
         put(original, data)
         put(file, pack_parsed(replace(document, pdf=converted)))
-    return len(document.pages), time.monotonic() - started
+    return len(document.pages)
 
 
 def _converted(task: _Task, data: bytes) -> bytes:

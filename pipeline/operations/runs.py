@@ -17,7 +17,7 @@ from schemas.gates import GateResult
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.stages import ON_A_VERSION, Stage
-from schemas.versions import Manifest, Plan, PlanSummary, RunOptions, SlowDocument, Spent
+from schemas.versions import Manifest, Plan, PlanSummary, RunOptions, Spent
 
 
 class StageWork(Frozen):
@@ -34,7 +34,6 @@ class RunReport(Frozen):
     Attributes:
         parent: The version that was live when it was planned.
         plan: What was planned; None where the plan is gone.
-        slowest: The documents whose parse took longest, the slowest first.
         gates: All verdicts: those that refuse, then those with a bound, then invariants.
         docs: Address of the Data Docs in the store; None if there are none.
         questions: What changed for golden questions; None without a parent to compare with.
@@ -50,7 +49,6 @@ class RunReport(Frozen):
     plan: PlanSummary | None
     stages: list[StageWork]
     spent: dict[str, Spent]
-    slowest: list[SlowDocument]
     gates: list[GateResult]
     docs: str | None
     note: str
@@ -114,7 +112,6 @@ def run_report(schedule: CorpusSchedule, store: ObjectStore, version: str) -> Ru
         plan=plan.summary if plan else None,
         stages=[*_stages(manifest, notes)],
         spent=spent,
-        slowest=manifest.slowest if manifest else [],
         gates=sorted(entry.gates, key=lambda gate: (gate.passed, not gate.bound)),
         docs=f"{store.root}/{docs}" if store.exists(docs) else None,
         note=(unless_damaged(lambda: store.get(version_file(version, "release_note.md"))) or b"").decode(),

@@ -91,13 +91,6 @@ class Contents:
         summary = catalogue.document(catalogue.number(doc_id))
         return DocumentInfo(version=self._opened.version, **summary.model_dump())
 
-    def document_of(self, source: str) -> DocumentInfo:
-        """Return the document of a source; raises as ``document`` does."""
-        doc_id = next((doc_id for doc_id, names in self._opened.sources.items() if source in names), None)
-        if doc_id is None:
-            raise NotFoundError(f"{self._opened.name} has no source {source!r}")
-        return self.document(doc_id)
-
     def outline(self, part: ListPart, doc_id: str) -> Listing[OutlineSection]:
         """Return the sections of a document that have rows, in reading order; raises as ``document`` does."""
         rows = {

@@ -1,6 +1,5 @@
 """What the stages of a refresh leave for each other, and how the last refresh went."""
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from schemas.ids import version_file
 from schemas.parquet import Rows, schema_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import Calibration, Counts, Plan, PlannedDocument, SlowDocument, Spent
+from schemas.versions import Calibration, Counts, Plan, PlannedDocument, Spent
 
 _PLANNED = "plan.parquet"
 
@@ -26,7 +25,7 @@ class StageNote(BaseModel):
     """The result of a stage: failures, gates, counts and seconds.
 
     ``spent`` is the cost of generative models, by captioner. ``judged_by`` (the preset's steps) and ``calibration``
-    come from ``evaluate``. ``slowest`` are the documents whose parse took longest, from ``parse``.
+    come from ``evaluate``.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -38,7 +37,6 @@ class StageNote(BaseModel):
     spent: dict[str, Spent] = {}
     judged_by: dict[str, JsonValue] | None = None
     calibration: Calibration | None = None
-    slowest: list[SlowDocument] = []
 
 
 DERIVATIONS = "derivations"
@@ -46,14 +44,6 @@ DERIVATIONS = "derivations"
 
 SINCE_FILL = "documents_since_fill"
 """Count of the note of ``build``: changed documents since the collection was filled."""
-
-SLOWEST = 10
-"""Most documents that ``slowest`` names."""
-
-
-def slowest(documents: Iterable[SlowDocument]) -> list[SlowDocument]:
-    """Return the documents that took longest, the slowest first."""
-    return heapq.nsmallest(SLOWEST, documents, key=lambda document: (-document.seconds, document.source))
 
 
 def write_plan(store: ObjectStore, plan: Plan) -> None:
@@ -119,7 +109,6 @@ def join_notes(notes: Sequence[StageNote]) -> StageNote:
         seconds=sum(note.seconds for note in notes),
         failures=[failure for note in notes for failure in note.failures],
         counts=dict(counts),
-        slowest=slowest(document for note in notes for document in note.slowest),
     )
 
 

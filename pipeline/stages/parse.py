@@ -4,10 +4,9 @@ import time
 from collections.abc import Sequence
 
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.notes import StageNote, read_plan, slowest, write_note
+from pipeline.records.notes import StageNote, read_plan, write_note
 from schemas.errors import Failure
 from schemas.stages import Report, Stage, silent
-from schemas.versions import SlowDocument
 from workers.parse_shard import ParseJob, parse_documents
 
 
@@ -23,7 +22,6 @@ def parse(workspace: Workspace, version: str, shard: int | None = None, report: 
     kept_ids = {document.doc_id for document in plan.documents if document.newer is not None}
     failures: list[Failure] = []
     pages = 0
-    slowest_documents: list[SlowDocument] = []
     outcomes = parse_documents(
         [
             ParseJob(doc_id, source, doc_id in kept_ids)
@@ -39,14 +37,10 @@ def parse(workspace: Workspace, version: str, shard: int | None = None, report: 
     for parsed_count, outcome in enumerate(outcomes, 1):
         failures.extend(outcome.failures)
         pages += outcome.pages
-        if not outcome.failures:
-            document = SlowDocument(source=sources[outcome.doc_id], pages=outcome.pages, seconds=round(outcome.seconds, 3))
-            slowest_documents = slowest([*slowest_documents, document])
         report(Stage.PARSE, parsed_count, len(sources))
     note = StageNote(
         seconds=time.monotonic() - started,
         failures=failures,
         counts={"parsed": len(sources), "pages_parsed": pages},
-        slowest=slowest_documents,
     )
     return write_note(workspace.store, version, Stage.PARSE, note, shard=shard)

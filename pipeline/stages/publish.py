@@ -145,7 +145,6 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         gates=[gate for note in notes.values() for gate in note.gates],
         timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},
         work={name: count for stage in _WORK for name, count in (notes[stage].counts if stage in notes else {}).items()},
-        slowest=notes[Stage.PARSE].slowest if Stage.PARSE in notes else [],
         sizes={"sources": sum(document.size for document in plan.documents), "evidence": counts.get("evidence_bytes", 0)},
         ledger=sha256(workspace.store.get(version_file(plan.version, "ledger.parquet"))),
     )

@@ -373,7 +373,6 @@ def _make_version(workspace: Workspace, base: Manifest, deletion: _Deletion, rep
             "gates": [gates.get(gate.gate, gate) for gate in base.gates],
             "timings_s": {Stage.BUILD: round(time.monotonic() - started, 2)},
             "work": {name: base.work[name] for name in UNDONE if name in base.work},
-            "slowest": [],
             "sizes": {**base.sizes, "sources": sum(row.size for row in ledger), "evidence": counts["evidence_bytes"]},
             "ledger": sha256(store.get(version_file(version, "ledger.parquet"))),
         }

@@ -121,7 +121,6 @@ def test_bad_files_have_one_failure_each_and_the_good_one_never_notices(room: Ro
         "gone.pdf": FailureCode.SOURCE_CHANGED,
     }
     assert outcomes["good.pdf"] == ParseOutcome(good.doc_id, 2, ())
-    assert [name for name, outcome in outcomes.items() if outcome.seconds > 0] == ["good.pdf"]
     assert [job.source for job in room.jobs.values() if room.is_parsed(job)] == ["good.pdf"]
 
 

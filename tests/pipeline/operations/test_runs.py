@@ -8,14 +8,14 @@ import pytest
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.corpus.workspace import Workspace
 from pipeline.operations.runs import run_report, version_of_run
-from pipeline.records.notes import SLOWEST, StageNote, join_notes, write_note, write_plan
+from pipeline.records.notes import StageNote, write_note, write_plan
 from pipeline.run import refresh
 from schemas.errors import UserError
 from schemas.evidence import EVIDENCE
 from schemas.gates import GateResult
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import ExpectedCalls, Plan, PlanSummary, RunOptions, SlowDocument, Spent
+from schemas.versions import ExpectedCalls, Plan, PlanSummary, RunOptions, Spent
 from tests.manuals import write_manual
 from tests.pipeline.operations.corpora import HOLDS, REFUSES, schedule_of, version_name, write_corpus, write_version
 
@@ -63,8 +63,6 @@ def test_a_run_shows_what_it_planned_and_how_long_each_stage_took(published: Wor
     assert (report.plan.new, report.plan.sources["new"]) == (1, ["crane.pdf"])
     assert [stage.stage for stage in report.stages] == ["parse", "enrich", "assemble", "check", "build", "evaluate"]
     assert all(stage.seconds is not None for stage in report.stages)
-    assert [(slow.source, slow.pages) for slow in report.slowest] == [("crane.pdf", 2)]
-    assert report.slowest[0].seconds > 0
     assert "crane.pdf" in report.note
     required = {f"rows: {field.name} is never missing" for field in EVIDENCE if not field.nullable}
     assert required | {"documents conserved"} <= {gate.gate for gate in report.gates}
@@ -121,18 +119,3 @@ def test_a_run_of_ten_thousand_documents_among_a_hundred_versions_costs_few_read
     assert not [name for name in reads if name.startswith("parse-")]
     assert reads["manifest.json"] <= 2
     assert sum(reads.values()) <= 15
-
-
-def test_the_slowest_documents_of_all_shards_are_kept() -> None:
-    shards = [
-        StageNote(
-            seconds=1.0,
-            slowest=[
-                SlowDocument(source=f"{shard}-{index}.pdf", pages=1, seconds=float(shard + 2 * index))
-                for index in range(SLOWEST)
-            ],
-        )
-        for shard in range(2)
-    ]
-    slowest = join_notes(shards).slowest
-    assert [slow.seconds for slow in slowest] == [float(seconds) for seconds in range(19, 9, -1)]

@@ -207,22 +207,16 @@ class AsyncClient:
         """Return the figures of all documents."""
         return await self._get("corpora/{}/figures", corpus, query=query)
 
-    async def document_by_source(
-        self, corpus: str, **query: Unpack[models.DocumentBySourceParametersQuery]
-    ) -> models.DocumentInfo:
-        """Return the document of a source."""
-        return await self._get("corpora/{}/document", corpus, query=query)
-
     async def row(self, corpus: str, evidence_id: str, **query: Unpack[models.RowParametersQuery]) -> models.RowInfo:
         """Return a row of the index."""
         return await self._get("corpora/{}/rows/{}", corpus, evidence_id, query=query)
 
     async def table(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> models.TableInfo:
-        """Return a table with its cells; for CSV or HTML, use ``table_file``."""
+        """Return a table with its cells; for CSV, use ``table_file``."""
         return await self._get("corpora/{}/tables/{}", corpus, evidence_id, query={**query, "format": "json"})
 
     async def table_file(self, corpus: str, evidence_id: str, **query: Unpack[models.TableParametersQuery]) -> bytes:
-        """Return a table in the ``format`` csv or html."""
+        """Return a table in the ``format`` csv."""
         return await self._bytes("corpora/{}/tables/{}", corpus, evidence_id, query=query)
 
     async def figure_context(

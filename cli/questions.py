@@ -21,7 +21,6 @@ from cli.terminal import (
     print_table,
     say,
     show,
-    show_marked,
 )
 from schemas.errors import InsetError, UserError
 from schemas.filters import Filters, Option, where_of
@@ -234,7 +233,7 @@ def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:
         show(f"{hit.source}, {hit.regions[0].page_name}{kind}  ({hit.modality}, {hit.score:.4f})", bold=f"{rank}. ")
         marked_spans = [*hit.highlights, *([hit.nearest_sentence] if hit.nearest_sentence else [])]
         start, end = excerpt(len(hit.text), marked_spans, _EXCERPT)
-        show_marked(hit.text, start, end, marks=hit.highlights, sentence=hit.nearest_sentence)
+        show(f"   {'…' if start else ''}{' '.join(hit.text[start:end].split())}{'…' if end < len(hit.text) else ''}")
         if hit.more:
             say_more = "on this page" if group == "page" else "in this document"
             show(f"   and {hit.more} more {say_more}")

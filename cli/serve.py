@@ -112,7 +112,6 @@ def serve(
     workers: Annotated[int, typer.Option(min=1, help="Processes that answer; one core each.")] = 1,
     redis: Redis = None,
     log_questions: Annotated[bool, typer.Option("--log-questions", help="Log the text of questions.")] = False,
-    slow: Annotated[float, typer.Option(min=0, help="Seconds above which a request is logged as slow.")] = 5.0,
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""
@@ -138,7 +137,6 @@ def serve(
         is_open=open_to_all,
         redis=redis,
         origins=cors_origin or [],
-        slow_s=slow,
         log_questions=log_questions,
     )
     served = options.open()

@@ -4,12 +4,11 @@ All output is escaped here, since file names and text of PDFs are untrusted.
 """
 
 import json
-import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -88,23 +87,6 @@ def show(line: str, *, bold: str = "") -> None:
     _out.print(Text.assemble((printing.line(bold), "bold"), printing.line(line)))
 
 
-def show_marked(
-    text: str, start: int, end: int, *, marks: Sequence[tuple[int, int]], sentence: tuple[int, int] | None
-) -> None:
-    """Print ``text[start:end]`` on one line, matches in bold, the nearest sentence underlined.
-
-    ``marks`` and ``sentence`` are ``[start, end)`` of the whole text.
-    """
-    cuts = {start, end, *(edge for span in (*marks, sentence or (start, end)) for edge in span if start < edge < end)}
-    line = Text("   …" if start else "   ")
-    for first, last in pairwise(sorted(cuts)):
-        piece = re.sub(r"\s+", " ", text[first:last])
-        bold = any(begin <= first < stop for begin, stop in marks)
-        is_underlined = sentence is not None and sentence[0] <= first < sentence[1]
-        line.append(printing.line(piece), " ".join(["bold"] * bold + ["underline"] * is_underlined))
-    _out.print(line.append("…" if end < len(text) else ""))
-
-
 def show_text(text: str, *, end: str = "\n") -> None:
     """Print text of several lines."""
     _out.print(Text(printing.lines(text)), end=end)
@@ -131,7 +113,7 @@ def print_markdown(text: str) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, fold: bool = True) -> None:
-    """Print a table; if the terminal is too narrow, fold its cells, or without ``fold`` print each row as one line."""
+    """Print a table; if the terminal is too narrow, fold its cells, or without ``fold`` let lines go on behind its edge."""
     table = Table(
         title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
@@ -139,14 +121,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text("" if cell is None else printing.line(str(cell))) for cell in row))
-    if fold or _out.measure(table, options=_out.options.update(width=_ANY_WIDTH)).maximum <= _out.width:
-        _out.print(table)
-        return
-    for first, *other_cells in rows:
-        labelled_cells = [
-            f"{column} {cell}" for column, cell in zip(columns[1:], other_cells, strict=True) if cell not in (None, "")
-        ]
-        show(f"  {', '.join(labelled_cells)}", bold=str(first))
+    _out.print(table, width=None if fold else _ANY_WIDTH, crop=False)
 
 
 @contextmanager

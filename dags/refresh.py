@@ -59,7 +59,7 @@ passes every gate, it goes live. Readers see the old version or the new one, nev
 | what you see | what it means |
 |---|---|
 | all green | a new version is live |
-| `plan` green, the rest skipped | nothing to do: the source hasn't changed; or a dry run: its log shows what would be done |
+| `plan` green, the rest skipped | nothing to do: the source hasn't changed |
 | `parse` to `evaluate` skipped, `publish` green | these inputs were built before; that version is live again |
 | `approve` is deferred | a gate refused the version, or work on it is incomplete: *Required Actions* shows why, and asks |
 | `approve` or `publish` red | the version was refused; the log gives the reasons. The old version stays live |
@@ -88,19 +88,15 @@ def plan(corpus: str) -> list[list[int]]:
     from pipeline.run_log import log_plan
 
     context: Any = get_current_context()
-    options = run_options()
     with refresh_run(corpus) as run:
-        refresh_plan = run.plan(options)
-        if not options.dry_run:
-            note_start(run)
+        refresh_plan = run.plan(run_options())
+        note_start(run)
     log_plan(refresh_plan)
     for name in ("version", "outcome"):
         context["ti"].xcom_push(key=name, value=getattr(refresh_plan, name))
     context["ti"].xcom_push(key="summary", value=plan_summary(refresh_plan))
-    if options.dry_run or refresh_plan.outcome != "build":
-        needless = {"parse", "enrich"}
-        if options.dry_run or refresh_plan.outcome == "unchanged":
-            needless.add("publish")
+    if refresh_plan.outcome != "build":
+        needless = {"parse", "enrich"} | ({"publish"} if refresh_plan.outcome == "unchanged" else set())
         skip: Any = SkipMixin().skip  # type: ignore[no-untyped-call]
         # It raises, so that nothing behind it is run.
         skip(context["ti"], [skipped_task for skipped_task in context["dag"].tasks if skipped_task.task_id in needless])

@@ -41,7 +41,6 @@ RETRIES: dict[str, Any] = {
 """Retries of tasks: transient errors for hours, other known errors never."""
 
 PARAMS = {
-    "dry_run": Param(False, type="boolean", title="Dry run", description="Plan only: what would be done, and its cost."),
     "replay": Param(False, type="boolean", title="Replay quarantine", description="Try the documents in quarantine again."),
     "force": Param(False, type="boolean", title="Force", description="Build a version even if nothing changed."),
     "money": Param(

@@ -53,7 +53,7 @@ from query_service.requests import (
     parse_box,
 )
 from query_service.stream import EVENT_MODELS, as_json
-from query_service.telemetry import LOGS, LogOptions, Metrics, Observed
+from query_service.telemetry import Metrics, Observed
 from schemas.answers import AnswerPresetInfo
 from schemas.errors import InsetError
 from schemas.filters import inputs
@@ -374,7 +374,7 @@ def create_app(
     hosts: Sequence[str] = (),
     deadline_s: float = DEADLINE_S,
     access: Access | None = None,
-    logs: LogOptions = LOGS,
+    logs_questions: bool = False,
     origins: Sequence[str] = (),
     close: Callable[[], None] = lambda: None,
 ) -> FastAPI:
@@ -385,7 +385,7 @@ def create_app(
         hosts: Host names of the service besides those of loopback: ``example.org``, ``*.example.org``, or ``*`` for any.
         deadline_s: Time for a search; an answer may take ``ANSWER_DEADLINES`` times as long.
         access: Who may ask; everyone where None.
-        logs: What is logged of requests.
+        logs_questions: Whether the text of questions is logged.
         origins: Origins whose pages may call the service, such as ``https://example.org``.
         close: Called when the service ends.
     """
@@ -418,7 +418,7 @@ def create_app(
     app.add_middleware(CORSMiddleware, allow_origins=origins, **CORS)
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
-    app.add_middleware(Observed, metrics=measured, options=logs, client_of=access.client)
+    app.add_middleware(Observed, metrics=measured, logs_questions=logs_questions, client_of=access.client)
     questioning = (questions.router, across.router, browse.router, feedback.router)
     for router in (_listing, _v1, *questioning, _operations, telemetry.router, _pages):
         app.include_router(router)

@@ -36,7 +36,7 @@ from query_service.admission import DEADLINE_S
 from query_service.app import create_app
 from query_service.guard import trusted
 from query_service.identity import ProviderOptions
-from query_service.telemetry import FOLDER, SLOW_S, LogOptions
+from query_service.telemetry import FOLDER
 from schemas.errors import UserError
 from schemas.printing import lines
 from workers.child_processes import prepare
@@ -138,8 +138,7 @@ def _logs() -> dict[str, Any]:
     logs["loggers"]["inset"] = {"level": "INFO"}
     logs["formatters"]["json"] = {"format": "%(message)s"}
     logs["handlers"]["json"] = {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stdout"}
-    for name in ("inset.access", "inset.slow"):
-        logs["loggers"][name] = {"handlers": ["json"], "level": "INFO", "propagate": False}
+    logs["loggers"]["inset.access"] = {"handlers": ["json"], "level": "INFO", "propagate": False}
     return logs
 
 
@@ -181,7 +180,6 @@ class ServiceOptions(BaseModel):
     is_open: bool = False
     redis: str | None = None
     origins: list[str] = []
-    slow_s: float = SLOW_S
     log_questions: bool = False
 
     def open(self) -> FastAPI:
@@ -211,7 +209,7 @@ class ServiceOptions(BaseModel):
             hosts=trusted(self.host, self.allow_hosts),
             deadline_s=self.deadline_s,
             access=access,
-            logs=LogOptions(self.slow_s, self.log_questions),
+            logs_questions=self.log_questions,
             origins=origins_of(self.origins),
             close=drawer.close,
         )

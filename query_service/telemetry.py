@@ -36,9 +36,6 @@ from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
 from schemas.versions import Spent
 from tasks.answering.trace import MEASURED
 
-SLOW_S = 5.0
-"""Default time above which a request goes to the log of slow ones, in seconds."""
-
 REQUEST_ID = "x-request-id"
 
 _EXCHANGE = "inset.exchange"
@@ -47,7 +44,6 @@ _NO_ROUTE = "none"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 access_logger = logging.getLogger("inset.access")
-slow_logger = logging.getLogger("inset.slow")
 _tracer = trace.get_tracer("inset.query_service")
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -180,19 +176,6 @@ def metrics_of(request: Request) -> Metrics:
     return cast(Metrics, request.app.state.metrics)
 
 
-@dataclass(frozen=True)
-class LogOptions:
-    """What is logged of requests."""
-
-    slow_s: float = SLOW_S
-    """Time above which a request goes to the log of slow ones, in seconds."""
-    questions: bool = False
-    """Whether the text of questions is logged."""
-
-
-LOGS = LogOptions()
-
-
 @dataclass
 class Exchange:
     """What the log says about a request; parts of the service add what they know."""
@@ -208,9 +191,9 @@ class Observed:
     """ASGI middleware around everything else, which measures and logs each request."""
 
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, options: LogOptions, client_of: Callable[[Scope], str | None]
+        self, app: ASGIApp, metrics: Metrics, logs_questions: bool, client_of: Callable[[Scope], str | None]
     ) -> None:
-        self._app, self._metrics, self._options, self._client_of = app, metrics, options, client_of
+        self._app, self._metrics, self._logs_questions, self._client_of = app, metrics, logs_questions, client_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -250,7 +233,7 @@ class Observed:
                 self._log(scope, method, exchange, status, seconds)
 
     def _log(self, scope: Scope, method: str, exchange: Exchange, status: int, seconds: float) -> None:
-        fields = {name: value for name, value in exchange.fields.items() if name not in _WORDED or self._options.questions}
+        fields = {name: value for name, value in exchange.fields.items() if name not in _WORDED or self._logs_questions}
         entry = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "request_id": exchange.request_id,
@@ -264,8 +247,6 @@ class Observed:
             **fields,
         }
         access_logger.info(json.dumps(entry))
-        if seconds > self._options.slow_s:
-            slow_logger.warning(json.dumps({"slow": True, **entry}))
 
 
 def note_corpus(request: Request, corpus: str) -> None:

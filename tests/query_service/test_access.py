@@ -19,7 +19,6 @@ from query_service import access, telemetry
 from query_service.access import Access, AccessControl, access_of, origins_of
 from query_service.app import create_app
 from query_service.keys import KEY_PREFIX, Key, KeyFile, digest, key_line
-from query_service.telemetry import LOGS, LogOptions
 from schemas.errors import UserError
 from tests.query_service.fake_corpus import FIGURE_ID, LIVE, FakeCorpus
 
@@ -52,9 +51,11 @@ def file(tmp_path: Path) -> Path:
 
 
 def service(
-    who: Access, client: tuple[str, int] = REMOTE, logs: LogOptions = LOGS, origins: Sequence[str] = ()
+    who: Access, client: tuple[str, int] = REMOTE, logs_questions: bool = False, origins: Sequence[str] = ()
 ) -> TestClient:
-    app = create_app({name: FakeCorpus(name) for name in ("pumps", "valves")}, access=who, logs=logs, origins=origins)
+    app = create_app(
+        {name: FakeCorpus(name) for name in ("pumps", "valves")}, access=who, logs_questions=logs_questions, origins=origins
+    )
     return TestClient(app, base_url="http://localhost", client=client)
 
 
@@ -430,17 +431,10 @@ class TestLog:
 
     def test_questions_are_logged_where_the_operator_asks(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
-        client = service(Access(KeyFile(file)), logs=LogOptions(questions=True))
+        client = service(Access(KeyFile(file)), logs_questions=True)
         client.post("/v1/corpora/pumps/answer", json={"question": "where\n{"}, headers=bearer(KEY))
         assert entries(caplog)[0]["question"] == "where\n{"
         assert all("\n" not in record.getMessage() for record in caplog.records if record.name == "inset.access")
-
-    @pytest.mark.parametrize(("slow_s", "count"), [(0.0, 1), (60.0, 0)])
-    def test_slow_requests_are_logged_apart(
-        self, slow_s: float, count: int, file: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        service(Access(KeyFile(file)), logs=LogOptions(slow_s)).get("/v1/corpora", headers=bearer(KEY))
-        assert len(entries(caplog, "inset.slow")) == count
 
     @pytest.mark.parametrize(
         "wrong", [b"a b", b"a\xff", b"<script>", b"a" * 65, b"", "\u00e9".encode(), b"a\tb", b'"},{"key":"admin"']

@@ -307,9 +307,8 @@ async function askAirflow(place) {
     ({ value }) => value,
     (error) => { if (error.status === 404) return null; throw error; },
   );
-  const [{ state, conf }, version, outcome, summary] = await Promise.all([call(runPath(dag, run)), found("version"), found("outcome"), found("summary")]);
-  const dry = Boolean(conf?.dry_run);
-  const told = outcome ? (dry && outcome === "build" ? "dry_run" : outcome) : state === "failed" || state === "success" ? "failed" : "running";
+  const [{ state }, version, outcome, summary] = await Promise.all([call(runPath(dag, run)), found("version"), found("outcome"), found("summary")]);
+  const told = outcome ? outcome : state === "failed" || state === "success" ? "failed" : "running";
   const shown = place.querySelector(`[data-outcome="${told}"]`);
   for (const link of shown.querySelectorAll("[data-version]")) {
     link.textContent = version;
@@ -317,7 +316,7 @@ async function askAirflow(place) {
   }
   place.querySelector("[data-outcome=asking]").hidden = true;
   shown.hidden = false;
-  if (summary && (dry || outcome === "build")) showPlan(summary);
+  if (summary && outcome === "build") showPlan(summary);
   if (told === "failed" || told === "running") await tellReason(shown, dag, run, state);
 }
 

@@ -117,10 +117,10 @@ def test_the_tab_of_a_run_between_two_tasks_says_that_it_goes_on(airflow: Airflo
     assert browser.until(f"{reason_script}.includes('it is queued, and its DAG is paused')")
 
 
-def test_the_tab_of_a_dry_run_shows_its_plan(airflow: Airflow, browser: Browser) -> None:
+def test_the_tab_of_a_run_whose_version_is_gone_shows_its_plan(airflow: Airflow, browser: Browser) -> None:
     browser.open(airflow.address)
     run = f"{airflow.address}/api/v2/dags/refresh_pumps/dagRuns"
-    _post(browser, run, {"logical_date": None, "dag_run_id": "dry", "conf": {"dry_run": True}})
+    _post(browser, run, {"logical_date": None, "dag_run_id": "gone"})
     captions = {"vlm": {"subject": "figure", "items": 20, "affordable": 15, "spent": {"calls": 20, "money": 2.5}}}
     summary = {
         **{"new": 30, "changed": 0, "gone": 1, "kept": 4000, "to_parse": 30},
@@ -128,12 +128,12 @@ def test_the_tab_of_a_dry_run_shows_its_plan(airflow: Airflow, browser: Browser)
         "captions": captions,
     }
     for key, value in (("version", version_name(9)), ("outcome", "build"), ("summary", summary)):
-        _post(browser, f"{run}/dry/taskInstances/plan/xcomEntries", {"key": key, "value": value, "map_index": -1})
-    browser.open(f"{airflow.address}/dags/refresh_pumps/runs/dry/plugin/inset_run")
+        _post(browser, f"{run}/gone/taskInstances/plan/xcomEntries", {"key": key, "value": value, "map_index": -1})
+    browser.open(f"{airflow.address}/dags/refresh_pumps/runs/gone/plugin/inset_run")
     state_script = (
         "[...%s.querySelectorAll('[data-outcome]')].filter((one) => !one.hidden).map((one) => one.dataset.outcome).join()"
     )
-    browser.until(f"({state_script % FRAME}) === 'dry_run'")
+    browser.until(f"({state_script % FRAME}) === 'build'")
     plan = browser.run(f"[...{FRAME}.querySelectorAll('[data-plan]')].map((place) => place.textContent)")
     assert plan == ["30", "0", "1", "4,000", "30"]
     names = browser.run(f"[...{FRAME}.querySelectorAll('details:not([hidden]) li')].map((name) => name.textContent)")

@@ -38,6 +38,9 @@ Result = TypeVar("Result")
 Work = Callable[[Task, Callable[[int], None]], Result]
 """Gets a task, and a function to call with the number of pages, which extends the time limit."""
 
+SECONDS_A_PAGE = 1.0
+"""Seconds that each page adds to the limit of a document."""
+
 POLL_S = 0.2
 """Seconds between two checks of running children."""
 _IDLE_TIMES = 10
@@ -253,7 +256,7 @@ def _in_child(
         _limit_time(limits.timeout_s)
         with infrequent_gc():
             task = pickle.loads(pickled)  # noqa: S301  the parent made it
-            last = Done(function(task, lambda pages: _limit_time(limits.timeout_s + limits.timeout_s_per_page * pages)))
+            last = Done(function(task, lambda pages: _limit_time(limits.timeout_s + SECONDS_A_PAGE * pages)))
     except BadInputError as error:
         last = Refused(error.code, error.message, error.page)
     except MemoryError:

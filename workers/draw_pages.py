@@ -24,7 +24,7 @@ from tasks.figures.render import encode, is_blank, scaled
 from workers.child_processes import POLL_S, ChildError, Done, Refused, poll, run_all, start
 from workers.isolation import isolate, writing
 
-LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)
+LIMITS = ParseOptions(timeout_s=10, memory_mb=1024)
 """Limits of one page. The most expensive of 692 pages of catalogues, manuals and brochures takes 0.3 s of CPU at 110 dpi."""
 
 AT_ONCE = max(2, (os.cpu_count() or 1) // 2)

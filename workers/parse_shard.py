@@ -67,7 +67,7 @@ def parse_key(options: ParseOptions) -> str:
 
 def attempt_key(options: ParseOptions) -> str:
     """Digest what a failed parse depends on: also limits, and the source of passwords."""
-    limits = {"timeout_s", "timeout_s_per_page", "memory_mb", "max_pages", "passwords_env"}
+    limits = {"timeout_s", "memory_mb", "max_pages", "passwords_env"}
     return key(parse=parse_key(options), **options.model_dump(include=limits))
 
 

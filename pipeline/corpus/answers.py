@@ -15,7 +15,7 @@ from tasks.answering.presets import preset_named
 
 
 def answers_of(corpus: Corpus) -> Mapping[str, AnswerPreset]:
-    """Return all answer presets by name, with model, prompt and pictures of the corpus file.
+    """Return all answer presets by name, with model and prompt of the corpus file.
 
     Raises:
         UserError: The folder can't be read, or a file in it is invalid or has the name of a packaged preset.
@@ -83,7 +83,6 @@ def _with_corpus_settings(preset: AnswerPreset, corpus: Corpus) -> AnswerPreset:
     options = corpus.answer
     settings: dict[str, object] = {"model": options.model, "prompt": options.prompt}
     if preset.max_images:  # a preset that sends no pictures stays so
-        settings["max_images"] = options.max_images
         writer = corpus.models.get(options.model or "")
         if writer is not None and not writer.kind.sees:  # it sees none
             del settings["model"]

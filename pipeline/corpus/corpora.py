@@ -298,11 +298,15 @@ _MOVED: dict[tuple[str, ...], str] = {
 """Keys of earlier releases, and what to write now."""
 
 _GONE = {
+    "answer.max_images": "write it in an answer preset of your own, in a folder that answer.presets names",
+    "answer.passages": "take it out: an extractive answer shows four passages at most",
     "budget.approve_above": "limit what a refresh may spend with 'budget: {money: …}'",
     "budget.ocr_items": "take it out: all pictures are read, each once",
     "operations.own_dags": "take it out: who may start inset_publish moves every corpus",
     "operations.pool": "name the pool of enrich in the variable INSET_ENRICH_POOL",
     "operations.watch_s": "write 'schedule: \"*/5 * * * *\"': a refresh without changes takes seconds",
+    "operations.stale_h": "take it out: a corpus is stale once two scheduled times passed without a run",
+    "parse.timeout_s_per_page": "take it out: each page adds a second",
     **dict.fromkeys(["operations.owner", "operations.tags"], "take it out"),
 }
 """Keys of earlier releases without a successor, and what to do."""
@@ -347,7 +351,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 
 # parse:
 #   passwords_env: PDF_PASSWORDS   # environment variable with passwords for encrypted PDFs, one a line
-#   timeout_s: {timeout_s:g}                 # seconds one document may take, timeout_s_per_page added for each page
+#   timeout_s: {timeout_s:g}                 # seconds one document may take, and one more for each page
 #   memory_mb: {memory_mb}                # memory one document may take
 # tags:
 #   template: "{template}"   # or paper, for <image: filename(…)>; or one's own, with fields such as {{page}}
@@ -377,13 +381,11 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   preset: pages                  # default preset; inset presets lists all
 #   presets: presets               # a folder of own presets, one YAML file each
 # operations:                      # in Airflow; see docs/guides/operate-in-airflow.md
-#   stale_h: 48                    # hours without a successful refresh until the corpus is reported as stale
 #   approval_h: 12                 # hours to approve a version that a gate refused; null: it doesn't ask
 # ray:
 #   address: ray://host:10001      # a cluster; without it Ray runs here
 # answer:                          # applies to queries: a change here builds nothing
 #   model: llm                     # the model that writes answers; without it they are extractive
-#   passages: {passages}                    # maximum passages of an extractive answer
 # gates:
 {gates}
 # budget:
@@ -420,7 +422,6 @@ def write_corpus_file(name: str, source: str) -> Path:
         ocr=corpus.captions.ocr,
         layout=corpus.captions.layout,
         chunk_tokens=corpus.chunks.tokens,
-        passages=corpus.answer.passages,
         gates="\n".join(f"#   {f'{gate.key}: {gate.default:g}':<30} # {gate.means}" for gate in GATES),
         versions=corpus.retention.versions,
     )

@@ -24,6 +24,10 @@ RANKED = 3
 """Rows ranked for each passage of an answer: some rows overlap."""
 
 
+MOST_PASSAGES = 4
+"""Passages that an extractive answer shows at most."""
+
+
 class QuestionEvidence:
     """The evidence of one version for a question: the rows of one search, and what is read from them on first use.
 
@@ -35,8 +39,7 @@ class QuestionEvidence:
     ) -> None:
         self._opened, self._search, self._question, self._plan, self._filters = opened, search, question, plan, filters
         self._resolved = opened.resolved_without_pages(filters)
-        self._max_passages = opened.settings().answer.passages
-        self._k = max(k, self._max_passages * RANKED)
+        self._k = max(k, MOST_PASSAGES * RANKED)
 
     @functools.cached_property
     def hits(self) -> list[Hit]:
@@ -70,7 +73,7 @@ class QuestionEvidence:
                 opened.template,
                 corpus=opened.workspace.corpus.name,
                 version=opened.version,
-                max_passages=self._max_passages,
+                max_passages=MOST_PASSAGES,
             )
         unsure = abstain_below <= self.confidence < sure_above and not answer.abstained
         return answer.model_copy(update={"confidence": self.confidence, "unsure": unsure})
@@ -94,7 +97,7 @@ class QuestionEvidence:
         opened, question, trace = self._opened, self._question, self._search.trace
         if self._resolved == NOTHING:
             return Material(question.words), {}
-        hits = self.hits[: self._max_passages * RANKED]
+        hits = self.hits[: MOST_PASSAGES * RANKED]
         with trace.step("passages", question.words):
             passages = _passages(opened, hits, is_how_to(question.words))
             tags = opened.tags({hit.doc_id for hit in hits})
@@ -106,7 +109,7 @@ class QuestionEvidence:
                 return [float(cosine) for cosine in vectors @ question.vector(NEARNESS.name)]
 
             candidate_scores, similarities = scores(
-                question.words, answer_candidates, passages, cosines, max_passages=self._max_passages
+                question.words, answer_candidates, passages, cosines, max_passages=MOST_PASSAGES
             )
         with trace.step("figures", question.words):
             scored_candidates = list(zip(answer_candidates, candidate_scores, strict=True))

@@ -117,17 +117,12 @@ _NAME = "last_refresh.json"
 RefreshState = Literal["started", "retrying", "waiting", "failed", "rejected", "published", "unchanged", "held", "refused"]
 
 
-ENDED_WELL: frozenset[RefreshState] = frozenset({"published", "unchanged", "held"})
-"""States of refreshes that neither failed nor were refused."""
-
-
 class LastRefresh(Frozen, extra="ignore"):
     """The last refresh, which came into its ``state`` ``at`` a time, and built or found ``version``.
 
     ``state`` is ``started`` until it ends, ``retrying`` or ``waiting`` for an answer meanwhile; a killed one stays so.
-    ``message`` says why it is tried again, has failed or was rejected, or what it
-    asks; ``task`` is the one concerned, and ``until`` the time by which the answer, or the next try, is due. ``succeeded``
-    is the end of the last refresh that neither failed nor was refused.
+    ``message`` says why it is tried again, has failed or was rejected, or what it asks; ``task`` is the one concerned, and
+    ``until`` the time by which the answer, or the next try, is due.
     """
 
     run_id: str
@@ -137,7 +132,6 @@ class LastRefresh(Frozen, extra="ignore"):
     message: str = ""
     task: str = ""
     until: datetime | None = None
-    succeeded: datetime | None = None
 
 
 def write_last_refresh(store: ObjectStore, last_refresh: LastRefresh) -> None:
@@ -178,5 +172,4 @@ def note_refresh(
         "until": until,
     }
     changed |= {"version": version} if version is not None else {}
-    changed |= {"succeeded": at} if state in ENDED_WELL else {}
     write_last_refresh(store, before.model_copy(update=changed))

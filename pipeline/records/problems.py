@@ -95,7 +95,7 @@ def problems_of(schedule: CorpusSchedule, store: ObjectStore, standing: Standing
     elif standing.unfinished and not standing.refreshing:
         message = f"{standing.unfinished} was begun and not finished; the log of its run says why"
         problems.append(CorpusProblem(State.UNFINISHED, message))
-    if overdue := _stale(schedule, last.succeeded if last else None, now) or _late(schedule, standing.last_run, now):
+    if overdue := _late(schedule, standing.last_run, now):
         problems.append(CorpusProblem(State.STALE, overdue))
     if standing.pointer is None and not problems:
         message = f"nothing is published yet; run: inset refresh {schedule.name}, or its DAG"
@@ -152,25 +152,12 @@ def _lease(store: ObjectStore) -> Lease | None:
     return None
 
 
-def _stale(schedule: CorpusSchedule, succeeded: datetime | None, now: datetime) -> str:
-    """Return a line where the last successful refresh is older than the corpus file allows."""
-    allowed = schedule.operations.stale_h
-    if allowed is None or succeeded is None or now - succeeded <= timedelta(hours=allowed):
-        return ""
-    return f"no successful refresh since {succeeded:%Y-%m-%d %H:%M} UTC; operations.stale_h allows {allowed:g} h"
-
-
 def _late(schedule: CorpusSchedule, last_run: datetime | None, now: datetime) -> str:
     """Return a line where two scheduled times passed since the last run, one of which may be under way."""
-    if last_run is None:
-        return ""
-    since = f"no run since {last_run:%Y-%m-%d %H:%M} UTC"
-    if schedule.operations.stale_h is not None:
-        late = last_run < now - timedelta(hours=schedule.operations.stale_h)
-        return f"{since}; operations.stale_h allows {schedule.operations.stale_h:g} h" if late else ""
-    if schedule.schedule is None or not croniter.is_valid(schedule.schedule):
+    if last_run is None or schedule.schedule is None or not croniter.is_valid(schedule.schedule):
         return ""
     times = croniter(schedule.schedule, now)
     times.get_prev(datetime)
     last_but_one: datetime = times.get_prev(datetime)
-    return f"{since}, though it is scheduled {schedule.schedule}" if last_run < last_but_one else ""
+    late = f"no run since {last_run:%Y-%m-%d %H:%M} UTC, though it is scheduled {schedule.schedule}"
+    return late if last_run < last_but_one else ""

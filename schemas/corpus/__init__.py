@@ -43,8 +43,12 @@ Layout = Literal["never", "every_page"]
 class ParseOptions(Section):
     """How PDFs are read, and how much one document may cost."""
 
-    timeout_s: float = Field(120, gt=0, le=1e6, description="Seconds one document may take before it goes to quarantine.")
-    timeout_s_per_page: float = Field(1, ge=0, le=1e6, description="Seconds added to timeout_s for each page.")
+    timeout_s: float = Field(
+        120,
+        gt=0,
+        le=1e6,
+        description="Seconds one document may take, and one more for each page, before it goes to quarantine.",
+    )
     memory_mb: int = Field(2048, ge=256, le=1 << 24, description="Memory one parse process may take, in MiB.")
     max_pages: int = Field(10_000, ge=1, le=1_000_000, description="Pages beyond which a document goes to quarantine.")
     render_dpi: int = Field(150, ge=36, le=600, description="Resolution of figures that are more than one embedded image.")
@@ -184,10 +188,6 @@ class AnswerOptions(Section):
     prompt: Text | None = Field(
         None, description="A packaged prompt, or a file of your own beside this one, in place of the preset's."
     )
-    max_images: int | None = Field(
-        None, ge=0, le=50, description="Pictures a model is sent at most, in place of the preset's."
-    )
-    passages: int = Field(4, ge=1, le=20, description="Passages an extractive answer shows at most.")
     context_chars: int = Field(24_000, ge=500, le=10_000_000, description="Characters of passages a model is sent at most.")
     abstain_below: Share | None = Field(
         None,

@@ -126,9 +126,6 @@ class OperationOptions(Section):
         description="Hours that Airflow waits for a person to approve a version that a gate refused or a budget left "
         "incomplete; without an answer the live version stays. null: it doesn't ask.",
     )
-    stale_h: Hours | None = Field(
-        None, description="Hours without a successful refresh after which the corpus is reported as stale; null: never."
-    )
     nightly_h: int | None = Field(
         3,
         ge=0,

@@ -104,7 +104,7 @@ def _wait(pages: int, opened: Callable[[int], None]) -> str:
 
 
 def test_wall_time_is_limited_too_and_each_page_extends_it() -> None:
-    limits = ParseOptions(workers=2, timeout_s=0.03, timeout_s_per_page=0.1)
+    limits = ParseOptions(workers=2, timeout_s=0.03)
     lasts = dict(run_all(_wait, [0, 2], limits))
     assert isinstance(lasts[0], Refused)
     assert lasts[0].code is FailureCode.TIME_LIMIT

@@ -15,8 +15,8 @@ from tests.manuals import write_manual
 from workers import draw_pages
 from workers.draw_pages import WAITING_A_DOCUMENT, Drawing, PageDrawer
 
-PATIENT = ParseOptions(timeout_s=3600, timeout_s_per_page=0)
-HASTY = ParseOptions(timeout_s=0.5, timeout_s_per_page=0)
+PATIENT = ParseOptions(timeout_s=3600)
+HASTY = ParseOptions(timeout_s=0.5)
 ENDLESS = {"depth": 20, "calls": 9}
 
 Made = Callable[..., PageDrawer]

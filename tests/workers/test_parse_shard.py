@@ -142,7 +142,7 @@ def test_a_document_with_a_password_is_parsed_where_the_password_is_given(room: 
 def test_a_document_that_takes_too_long_is_stopped_and_the_next_one_is_parsed(room: Room) -> None:
     room.add("endless.pdf", endless())
     room.add_manual("good.pdf")
-    options = ParseOptions(workers=1, timeout_s=3, timeout_s_per_page=0)
+    options = ParseOptions(workers=1, timeout_s=3)
     outcomes = room.parse(options=options)
     assert _code(outcomes["endless.pdf"]) is FailureCode.TIME_LIMIT
     assert (outcomes["good.pdf"].pages, outcomes["good.pdf"].failures) == (2, ())

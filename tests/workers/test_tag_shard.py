@@ -69,7 +69,7 @@ def test_a_copy_that_takes_too_long_is_stopped(store: ObjectStore) -> None:
     data = endless()
     store.put(f"documents/{sha256(data)}.pdf", data)
     job = TagJob(sha256(data), "endless.pdf", (TAG,))
-    (outcome,) = _tagged(store, [job], ParseOptions(workers=1, timeout_s=0.5, timeout_s_per_page=0))
+    (outcome,) = _tagged(store, [job], ParseOptions(workers=1, timeout_s=0.5))
     assert outcome.failure is not None
     assert outcome.failure.code is FailureCode.TIME_LIMIT
 

@@ -96,7 +96,6 @@ def test_a_version_says_which_ranking_it_was_judged_by_and_is_judged_again_by_an
     ("first_settings", "second_settings"),
     [
         ("", "retrieval: {preset: hybrid}\n"),
-        ("", "answer: {passages: 2}\n"),
         ("", "index: {exact: true, replicas: 3}\n"),
         (
             "index: {engine: weaviate, url: 'http://h:1'}\n",
@@ -104,7 +103,7 @@ def test_a_version_says_which_ranking_it_was_judged_by_and_is_judged_again_by_an
         ),
         ("index: {engine: weaviate, url: 'http://h:1'}\n", "index: {engine: weaviate, url: 'http://h:1', grpc_port: 7}\n"),
     ],
-    ids=["ranking", "answers", "what another engine would do", "key", "port"],
+    ids=["ranking", "what another engine would do", "key", "port"],
 )
 def test_what_shapes_no_version_is_in_no_key(corpus_file: Path, first_settings: str, second_settings: str) -> None:
     folder = corpus_file.parent.parent

@@ -1,7 +1,6 @@
 """A parsed document as HTML: each page drawn with what was found on it, beside its text."""
 
-import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
 
@@ -18,9 +17,6 @@ from schemas.tags import TagTemplate, fill
 from tasks.reading.contents import depths, title_of
 from tasks.tables.mark_up import as_html, caption_of, escaped, row_numbers_on_page, rows_on_page, spans_in, text_on_page
 from workers.draw_pages import Drawing, draw_pages
-
-EMBED_BYTES = 30_000_000
-"""Maximum bytes of embedded pictures; beyond that they stay files beside the HTML."""
 
 _ENTRY_CHARACTERS = 90
 
@@ -86,8 +82,6 @@ def write_view(
     """
     try:
         undrawn = dict(_draw(out, store_address, structured, limits, report))
-        pictures = [*out.glob("page-*.png"), *(out / "figures" / f"{number}.png" for number in numbers.values())]
-        show = _data_url if sum(path.stat().st_size for path in pictures) <= EMBED_BYTES else _relative_link
         page = _environment.get_template("view.html").generate(
             source=source,
             title=Markup(escaped(structured.title)),  # noqa: S704 - escaped
@@ -97,7 +91,7 @@ def write_view(
             contents=list(_contents(tree)),
             pages=structured.pages,
             undrawn=undrawn,
-            view=_View(out, structured, numbers, show),
+            view=_View(structured, numbers),
         )
         with (out / "index.html").open("w", encoding="utf-8") as file:
             file.writelines(page)
@@ -114,14 +108,14 @@ def _draw(
     drawings = [Drawing(store_address, name, page, marks=tuple(marks(page, structured))) for page in pages]
     for drawn_count, (drawing, drawn) in enumerate(draw_pages(drawings, limits), 1):
         if isinstance(drawn, bytes):
-            _picture_of(out, pages[drawing.page]).write_bytes(drawn)
+            (out / _picture_of(pages[drawing.page])).write_bytes(drawn)
         else:
             yield drawing.page, drawn.message
         report("draw", drawn_count, len(drawings))
 
 
-def _picture_of(out: Path, page: Page) -> Path:
-    return out / f"page-{page.page:04d}.png"
+def _picture_of(page: Page) -> str:
+    return f"page-{page.page:04d}.png"
 
 
 def numbered(structured: StructuredDocument, page: int) -> list[tuple[int, Block]]:
@@ -171,14 +165,6 @@ def _corners(box: Sequence[float]) -> tuple[float, float, float, float]:
     return x0, y0, x1, y1
 
 
-def _data_url(path: Path, out: Path) -> str:
-    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
-
-
-def _relative_link(path: Path, out: Path) -> str:
-    return path.relative_to(out).as_posix()
-
-
 def _facts(document: StructuredDocument) -> str:
     tables = sum(block.kind is BlockKind.TABLE for block in document.blocks)
     return f"{len(document.pages)} pages · {len(document.figures)} tags · {tables} tables"
@@ -195,22 +181,13 @@ def _contents(tree: Sequence[Node]) -> Iterator[tuple[Node, int, Markup]]:
 class _View:
     """What the template calls for each page."""
 
-    def __init__(
-        self,
-        out: Path,
-        structured: StructuredDocument,
-        numbers: Mapping[str, str],
-        show: Callable[[Path, Path], str],
-    ) -> None:
-        self._out = out
-        self._structured = structured
-        self._numbers = numbers
-        self._show = show
+    def __init__(self, structured: StructuredDocument, numbers: Mapping[str, str]) -> None:
+        self._structured, self._numbers = structured, numbers
         self._tagged = {figure.placement.order for figure in structured.figures}
         self._roles = {placement.order: placement.role for placement in structured.placements}
 
     def page_picture(self, page: Page) -> str:
-        return self._show(_picture_of(self._out, page), self._out)
+        return _picture_of(page)
 
     def blocks(self, page: int) -> list[tuple[Block, int | str]]:
         numbers = {block.order: number for number, block in numbered(self._structured, page)}
@@ -242,6 +219,5 @@ class _View:
 
     def _figure(self, figure_id: str) -> str:
         number = self._numbers[figure_id]
-        source = self._show(self._out / "figures" / f"{number}.png", self._out)
         figure = Markup('<span class="tagged"><img src="{}" alt="" loading="lazy"><code>{}</code></span>')
-        return figure.format(source, TagTemplate().write(number))
+        return figure.format(f"figures/{number}.png", TagTemplate().write(number))

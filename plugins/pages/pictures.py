@@ -7,7 +7,6 @@ from fastapi import APIRouter, Path, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from pipeline.operations.health import store_of
 from pipeline.operations.pictures import page_picture
 from plugins.pages.access import ReadsDag
 from plugins.pages.corpus import stored_corpus_of

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.operations.health import CorpusHealth, GateMargin, measures
+from pipeline.operations.health import CorpusHealth, measures
 from pipeline.records.states import State
+from schemas.gates import GateResult
 from schemas.versions import Counts, Spent
 
 ROOT = Path(__file__).parent.parent
@@ -20,7 +21,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def _gauges() -> set[str]:
-    gate = GateMargin(gate="quarantine ceiling", passed=True, value=0.1, bound=0.2, message="")
+    gate = GateResult(gate="quarantine ceiling", passed=True, value=0.1, bound=0.2, message="")
     health = CorpusHealth(
         corpus="manuals",
         file="manuals.yaml",

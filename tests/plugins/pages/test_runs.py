@@ -45,10 +45,10 @@ def test_the_tab_shows_the_version_that_the_run_built(
     assert "manual_00020.pdf" not in page
     assert "… and 5 more" in page_words
     assert "vlm figures 20 5 estimated 15 20 2.50" in page_words
-    assert "assemble 4.0 rows written 100 –" in page_words
-    assert "build 1.0 rows indexed 30 70" in page_words
+    assert "assemble 4.0 –" in page_words
+    assert "build 1.0 –" in page_words
     assert [float(width) for width in re.findall(r'<rect width="([\d.]+)"', page)] == [0, 0, 100, 0, 25, 0]
-    assert "quarantine ceiling 0.05 0.20 75% left" in page_words
+    assert "quarantine ceiling 0.05 0.20" in page_words
     assert "&lt;i&gt;a&lt;/i&gt;.pdf" in page
     assert not re.findall(r'(?:href|src)="/', page), "absolute addresses break under a path prefix"
 

@@ -251,11 +251,9 @@ def _check_addresses(addresses: dict[str, str], file: Path) -> None:
 
 def _mistake_in_words(mistake: Any) -> str:
     key = without_secrets(".".join(str(part) for part in mistake["loc"]))[:200] or "file"
-    # The name of a model is no key.
-    path = ".".join(str(part) for part in mistake["loc"][:1] + mistake["loc"][1 + (mistake["loc"][0] == "models") :])
     match mistake["type"]:
-        case "extra_forbidden" if path in _GONE:
-            return f"{key}: this key is gone: {_GONE[path]}"
+        case "extra_forbidden" if key in _GONE:
+            return f"{key}: this key is gone: {_GONE[key]}"
         case "extra_forbidden" if mistake["loc"] in _MOVED:
             return f"{key}: this key stands elsewhere now: write {_MOVED[mistake['loc']]}"
         case "string_type" if mistake["loc"] in _MOVED and isinstance(mistake["input"], dict):

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import pyarrow as pa
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from schemas.base import Frozen
 from schemas.corpus import Corpus
@@ -219,6 +219,14 @@ class RunOptions(Frozen):
     money: float | None = Field(None, ge=0, description="The refresh's limit on money, in place of the corpus file's.")
 
 
+def _unless_of_another_release(corpus: object, validate: ValidatorFunctionWrapHandler) -> object:
+    """Return the options of a plan, or None where they have keys that this release doesn't know."""
+    try:
+        return validate(corpus)
+    except ValidationError:
+        return None
+
+
 class Plan(Frozen, extra="ignore"):
     """The work order of a refresh. ``parent`` is the live version, whose ledger the sources were compared with."""
 
@@ -237,7 +245,9 @@ class Plan(Frozen, extra="ignore"):
     )
     outcome: Outcome = "build"
     options: RunOptions = RunOptions()
-    corpus: Corpus | None = Field(None, description="The options that the run keeps, however the corpus file is edited.")
+    corpus: Annotated[Corpus | None, WrapValidator(_unless_of_another_release)] = Field(
+        None, description="The options that the run keeps, however the corpus file is edited."
+    )
     assembled: str = Field("", description="Key of the work, which depends on the files that the corpus file names, too.")
 
 

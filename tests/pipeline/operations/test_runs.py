@@ -1,5 +1,6 @@
 """What an operator sees of a run: plan, stages, gates, questions, at any size."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pipeline.run import refresh
 from schemas.errors import UserError
 from schemas.evidence import EVIDENCE
 from schemas.gates import GateResult
+from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
 from schemas.versions import ExpectedCalls, Plan, PlanSummary, RunOptions, Spent
@@ -81,6 +83,15 @@ def test_a_run_under_way_shows_its_plan(folder: Path) -> None:
     assert report.plan is not None
     assert (report.plan.captions["vlm"].spent.money, report.spent) == (2.5, {})
     assert report.gates == []
+
+
+def test_the_plan_of_an_earlier_release_is_read_without_its_options(folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=1)
+    plan_file = version_file(write_planned(store, 1), "plan.json")
+    plan = json.loads(store.get(plan_file))
+    plan |= {"listing": "f", "corpus": {"name": "pumps", "source": "pdfs", "operations": {"watch_s": None}}}
+    store.replace(plan_file, json.dumps(plan).encode())
+    assert run_report(schedule_of("pumps"), store, version_name(1)).plan is not None
 
 
 def test_refusals_come_first_and_invariants_last(folder: Path) -> None:

@@ -92,7 +92,7 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
 
     assert inset("rollback", "manuals", "--json").json["version"] == first.json["version"]
     listed = inset("versions", "manuals")
-    assert f"{second['version']}  state previous, created (UTC) 20" in listed.out
+    assert re.search(rf"{second['version']} +previous +20", listed.out)
     states = {row["version"]: row["state"] for row in inset("versions", "manuals", "--json").json["versions"]}
     assert states[first.json["version"]] == "live"
     third = inset("refresh", "manuals", "--json").json
@@ -269,7 +269,7 @@ def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset)
     assert inset("publish", "manuals", version, "--override", "one empty file isn't a reason", "--json").code == 0
     versions = inset("versions", "manuals")
     assert f"{version}: gates overridden on " in versions.err
-    assert f"action override, version {version}, by {this_person()}, reason one empty file isn't a reason" in versions.out
+    assert re.search(rf"override +{version} +{re.escape(this_person())} +one empty file isn't a reason", versions.out)
     turn_off_ocr(folder, "gates: {max_quarantined: 0.0}\n")
     again = inset("refresh", "manuals", "--json")
     assert (again.code, again.json["version"], again.json["published"]) == (0, version, False), "it is the live version"
@@ -383,10 +383,6 @@ def test_parse_says_whose_words_a_scan_with_a_text_layer_has(folder: Path, inset
         (("search", "manuals"), "QUERY"),
         (("search", "manuals", " \n"), "QUERY"),
         (("search", "manuals", "a \udcff"), "write it in UTF-8"),
-        (
-            ("search", "manuals", "--like", "x", "--pages", "3", "--preset", "bm25"),
-            "--like takes no filters and no --preset",
-        ),
         (("ask", "manuals", " "), "QUESTION"),
         (("ask", "manuals", "\udcff"), "write it in UTF-8"),
         (("search", "manuals", "x", "--pages", "9-3"), "--pages 9-3: write a page such as 3"),

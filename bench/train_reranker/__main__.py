@@ -3,7 +3,7 @@
 ``data MANUALS GROUPS --apart FOLDER …`` writes questions with passages, JSONL. MANUALS holds a folder a manual; what the PDFs and
 question files of the folders ``--apart`` share with it, by digest or by 13 words in a row, is left out and counted.
 ``train GROUPS MODEL`` trains a ranker with two outputs, how well a passage ranks and if it answers, from MiniLM's weights,
-and writes it in 8 bits as ONNX; the same data and seed give the same bytes on one processor. ``test GROUPS MODEL`` measures it on
+and writes it in 8 bits as ONNX; data, seed and processor decide its bytes. ``test GROUPS MODEL`` measures it on
 manuals that were not trained on. ``rank CORPUS QUESTIONS MODEL`` puts the rows of the default preset in its order, alone and with
 the preset's rank, and prints what changes, with the ends of an interval of 90 %; questions as for ``bench.retrieval``.
 """

@@ -1,19 +1,42 @@
-"""Pictures of pages, as the pages in Airflow show them."""
+"""Pictures of figures and of pages, as the pages in Airflow show them."""
 
 import functools
+import io
 from concurrent.futures import Future
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.models.pictures import fit
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.ledger import read_fates
 from pipeline.records.manifests import last_manifest
 from schemas.errors import NotFoundError, UserError
-from schemas.ids import document_file
+from schemas.ids import document_file, figure_file
 from schemas.ports import ObjectStore
 from workers.draw_pages import Drawing, PageDrawer
+
+
+def figure_picture(store: ObjectStore, figure_id: str, side: int) -> bytes:
+    """Return a stored figure as WebP, its longer side at most ``side`` pixels.
+
+    Args:
+        store: The corpus's store.
+        figure_id: The figure.
+        side: In pixels.
+
+    Raises:
+        NotFoundError: The store has no such figure.
+        TransientError: It isn't what was written.
+    """
+    try:
+        stored = store.get(figure_file(figure_id))
+    except FileNotFoundError as error:
+        raise NotFoundError(f"the store has no figure {figure_id}") from error
+    webp = io.BytesIO()
+    fit(stored, side).save(webp, "WEBP", quality=80, method=0)
+    return webp.getvalue()
 
 
 def page_picture(file: str, doc_id: str, page: int, *, dpi: int) -> "Future[bytes]":

@@ -1,7 +1,7 @@
 """Estimate of the calls that a refresh would make to models that cost money."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from backends.stores.document_files import structured_file
 from pipeline.corpus.prompts import CaptionerInUse
@@ -37,12 +37,14 @@ def expected_calls(
     workspace: Workspace,
     documents: Collection[PlannedDocument],
     live: Manifest | None,
+    pages: Mapping[str, int],
     budget: Budget,
 ) -> dict[str, ExpectedCalls]:
     """Return the expected calls of each captioner for documents whose rows are made.
 
     Figures and texts of structured documents, and pages that are drawn, are counted. For other documents they are
-    estimated from their bytes, by the ratios of the live version.
+    estimated, by the ratios of the live version: from ``pages``, the number of pages by document, or else from the
+    document's bytes.
     """
     calls_by_captioner = {}
     for label, captioner in workspace.captioners.items():
@@ -58,8 +60,10 @@ def expected_calls(
         )
         cache = open_descriptions(workspace.store, captioner.captions.key)
         counted, undrawn = _missing(workspace, captioner, structured_ids, cache)
-        unread_bytes = sum(sizes[doc_id] for doc_id in sizes.keys() - set(structured_ids))
-        estimated = undrawn + round(unread_bytes * per_byte(subject, live))
+        unread = sizes.keys() - set(structured_ids)
+        by_pages = sum(pages[doc_id] for doc_id in unread & pages.keys()) * _per_page(subject, live)
+        by_bytes = sum(sizes[doc_id] for doc_id in unread - pages.keys()) * per_byte(subject, live)
+        estimated = undrawn + round(by_pages + by_bytes)
         cost_of_one, items = _cost_of_call(captioner, cache), counted + estimated
         calls_by_captioner[label] = ExpectedCalls(
             subject=subject,
@@ -130,6 +134,13 @@ def _rows_per_byte(space: Space, live: Manifest | None) -> float:
         subjects: set[Subject] = {"figure" if name == "figure" else "text" for name in modalities if name != "page"}
         return sum(PER_MEBIBYTE[subject] for subject in subjects) / (1 << 20)
     return sum(live.counts.rows_by_modality.get(name, 0) for name in modalities) / size
+
+
+def _per_page(subject: Subject, live: Manifest | None) -> float:
+    """Return how many figures with a row, pages, or rows of text a page has."""
+    if live is None or not live.counts.pages or not live.sizes.get("sources"):
+        return PER_MEBIBYTE[subject] / PER_MEBIBYTE["page"]
+    return per_byte(subject, live) * live.sizes["sources"] / live.counts.pages
 
 
 def per_byte(subject: Subject, live: Manifest | None) -> float:

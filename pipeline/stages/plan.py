@@ -1,6 +1,7 @@
 """Stage 1: plan a refresh, before anything is spent."""
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import NoReturn
 
 from evaluation.golden import OF_RETRIEVAL
@@ -21,6 +22,7 @@ from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten
 from pipeline.records.manifests import manifests, next_version, readable_manifest, state_and_manifest
 from pipeline.records.publication import read_pointer
 from schemas.errors import UNFINISHED, TransientError, UserError
+from schemas.formats import Format, format_of
 from schemas.gates import COUNTED, METRIC, GateResult
 from schemas.ids import key
 from schemas.ports import DocumentSource
@@ -42,8 +44,12 @@ from tasks.enriching.spaces import query_settings
 from tasks.enriching.spending import Budget
 from tasks.versions.check import documents_gone
 from tasks.versions.plan import Comparison, compare, cut_shards, summarise, was_disturbed
+from workers.brief_reads import count_pages
 
 MEBIBYTE = 1 << 20
+
+MOST_OPENED, MOST_OPENED_BYTES, OPENED_WITHIN_S = 500, 512 * MEBIBYTE, 20.0
+"""PDFs, their bytes, and seconds within which a plan counts their pages; of further ones, pages are guessed."""
 
 SECONDS_A_PAGE, SECONDS_OF_OCR_A_PAGE = 0.4, 1.0
 """Seconds of parse a page, and of OCR, on one core, for a corpus without a measured version."""
@@ -150,12 +156,13 @@ def _summary(
     is_new: bool,
 ) -> PlanSummary:
     """Return what a plan would do; with the expected calls if it makes a version that ``is_new``."""
-    summary = _with_pages(workspace, summarise(comparison, to_parse), to_parse, parent)
+    pages = _page_counts(workspace, comparison.documents, to_parse) if is_new else {}
+    summary = _with_pages(workspace, summarise(comparison, to_parse), to_parse, pages, parent)
     if is_new:
         unfinished = _unfinished_documents(workspace, live, ledger, comparison.documents)
         limits = workspace.corpus.budget
         budget = Budget(limits, limits.corpus, read_spent(workspace.store))
-        calls = expected_calls(workspace, unfinished, parent, budget) if workspace.captioners else {}
+        calls = expected_calls(workspace, unfinished, parent, pages, budget) if workspace.captioners else {}
         calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent, budget)
         summary = summary.model_copy(update={"captions": calls})
     if parent is not None and (advice := unknown_languages(workspace, parent.counts)):
@@ -176,16 +183,31 @@ def has_kept(workspace: Workspace, sources: Sequence[str]) -> bool:
     return bool(sources)
 
 
+def _page_counts(workspace: Workspace, documents: Sequence[PlannedDocument], to_parse: Mapping[str, int]) -> dict[str, int]:
+    """Return the pages of documents to parse, of the smallest first, as far as opening them takes seconds."""
+    sources = {document.doc_id: document.source for document in documents}
+    pdfs = (doc_id for doc_id in to_parse if format_of(sources[doc_id]) is Format.PDF)
+    smallest_first = sorted(pdfs, key=lambda doc_id: (to_parse[doc_id], doc_id))[:MOST_OPENED]
+    sizes = accumulate(to_parse[doc_id] for doc_id in smallest_first)
+    names = {
+        doc_id: sources[doc_id] for doc_id, size in zip(smallest_first, sizes, strict=True) if size <= MOST_OPENED_BYTES
+    }
+    corpus = workspace.corpus
+    return count_pages(corpus.source_address, names, corpus.parse, within_s=OPENED_WITHIN_S) if names else {}
+
+
 def _with_pages(
-    workspace: Workspace, summary: PlanSummary, to_parse: Mapping[str, int], live: Manifest | None
+    workspace: Workspace, summary: PlanSummary, to_parse: Mapping[str, int], pages: Mapping[str, int], live: Manifest | None
 ) -> PlanSummary:
-    """Return a summary with the pages and minutes that are likely for so many bytes."""
-    pages = round(sum(to_parse.values()) * per_byte("page", live))
+    """Return a summary with pages and minutes; both are guessed where PDFs weren't opened."""
+    estimated = round(sum(size for doc_id, size in to_parse.items() if doc_id not in pages) * per_byte("page", live))
+    number = sum(pages.values()) + estimated
     seconds = SECONDS_A_PAGE + (SECONDS_OF_OCR_A_PAGE if workspace.recogniser is not None else 0.0)
     parsed = live.work.get("pages_parsed", 0) if live else 0
     if live is not None and parsed >= MEASURED_PAGES:
         seconds = (live.timings_s.get(Stage.PARSE, 0.0) + live.timings_s.get(Stage.ENRICH, 0.0)) / parsed
-    return summary.model_copy(update={"pages_to_parse": pages, "minutes": round(pages * seconds / 60, 2)})
+    update = {"pages_to_parse": number, "pages_estimated": estimated, "minutes": round(number * seconds / 60, 2)}
+    return summary.model_copy(update=update)
 
 
 def _listing(workspace: Workspace, source: DocumentSource) -> list[SourceFile]:

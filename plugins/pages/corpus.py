@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
+from pipeline.operations.document_changes import document_changes
 from pipeline.operations.health import corpora_health, store_of
 from pipeline.operations.history import changes, history, spending, version_names
 from pipeline.operations.quarantine import quarantine
@@ -24,6 +25,7 @@ ACTIONS = {
     "roll_back": "inset_roll_back",
     "prune": "inset_prune",
     "plan": "inset_plan",
+    "forget": "inset_forget",
 }
 """The DAGs that the page starts, by action."""
 
@@ -100,7 +102,44 @@ def diff(
     """Return what changed between two versions, which the page loads into itself."""
     corpus_schedule = stored_corpus_of(dag_id)
     version_diff = changes(str(corpus_schedule.file), store_of(corpus_schedule), base, version)
-    return render(request, "changes.html", note=release_note(version_diff))
+    return render(
+        request,
+        "changes.html",
+        documents=version_diff.documents.changed,
+        note=release_note(version_diff),
+        dag_id=dag_id,
+        base=base,
+        version=version,
+    )
+
+
+@router.get("/changes/document", response_class=HTMLResponse)
+def document_diff(
+    request: Request,
+    dag_id: str,
+    user: User,
+    base: Annotated[str, Query(pattern=VERSION_PATTERN)],
+    version: Annotated[str, Query(pattern=VERSION_PATTERN)],
+    source: Annotated[str, Query(max_length=1024)],
+    page: Annotated[int, Query(ge=1)] = 1,
+) -> HTMLResponse:
+    """Show what changed inside a document between two versions, with its pages side by side."""
+    corpus_schedule = stored_corpus_of(dag_id)
+    changed = document_changes(store_of(corpus_schedule), base, version, source)
+    forget = ACTIONS["forget"]
+    return render(
+        request,
+        "document_changes.html",
+        corpus=corpus_schedule.name,
+        dag_id=dag_id,
+        base=base,
+        version=version,
+        source=source,
+        changed=changed,
+        forget=forget,
+        may_forget=forget in startable([forget], user),
+        paged=Paged(changed.pages, page, PER_PAGE),
+    )
 
 
 @router.get("/quarantine", response_class=HTMLResponse)

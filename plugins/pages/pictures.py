@@ -1,4 +1,4 @@
-"""The pictures that pages show: pages of documents."""
+"""The pictures that pages show: figures, and pages of documents."""
 
 import asyncio
 from typing import Annotated
@@ -7,10 +7,14 @@ from fastapi import APIRouter, Path, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from pipeline.operations.pictures import page_picture
+from pipeline.operations.health import store_of
+from pipeline.operations.pictures import figure_picture, page_picture
 from plugins.pages.access import ReadsDag
 from plugins.pages.corpus import stored_corpus_of
 from plugins.pages.rendering import HEADERS
+
+THUMBNAIL, LARGE = 240, 1200
+"""Longer sides of a figure, in pixels."""
 
 Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 
@@ -18,6 +22,13 @@ Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 _HEADERS = {**HEADERS, "Cache-Control": "private, max-age=86400, immutable"}
 
 router = APIRouter(prefix="/dags/{dag_id}", dependencies=[ReadsDag])
+
+
+@router.get("/pictures/figures/{figure_id}.webp")
+def figure(dag_id: str, figure_id: Digest, large: bool = False) -> Response:
+    """Return a figure as a thumbnail, or ``large``."""
+    picture = figure_picture(store_of(stored_corpus_of(dag_id)), figure_id, LARGE if large else THUMBNAIL)
+    return Response(picture, media_type="image/webp", headers=_HEADERS)
 
 
 @router.get("/pictures/pages/{doc_id}/{page}.png")

@@ -1,4 +1,4 @@
-"""Pages of stored documents, those in quarantine too."""
+"""Thumbnails of figures, and pages of stored documents, those in quarantine too."""
 
 import dataclasses
 import io
@@ -7,14 +7,33 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pipeline.operations.pictures import page_picture
+from pipeline.operations.pictures import figure_picture, page_picture
 from pipeline.records.ledger import write_ledger
-from schemas.errors import BadInputError, FailureCode, NotFoundError
-from schemas.ids import document_file, sha256
+from schemas.errors import BadInputError, DamagedError, FailureCode, NotFoundError
+from schemas.ids import document_file, figure_file, sha256
 from schemas.parquet import Rows
 from schemas.versions import LedgerRow, Status
 from tests.manuals import write_manual
 from tests.pipeline.operations.corpora import version_name, write_corpus
+from tests.pipeline.operations.sheets import write_pixels
+
+
+def test_a_figure_is_made_small(folder: Path) -> None:
+    store = write_corpus(folder, "pumps")
+    name = write_pixels(store, width=600, height=300)
+    with Image.open(io.BytesIO(figure_picture(store, name, 240))) as picture:
+        assert (picture.format, picture.size) == ("WEBP", (240, 120))
+    with Image.open(io.BytesIO(figure_picture(store, name, 1200))) as picture:
+        assert picture.size == (600, 300), "nothing is enlarged"
+
+
+def test_a_figure_that_is_lost_or_broken_is_said(folder: Path) -> None:
+    store = write_corpus(folder, "pumps")
+    with pytest.raises(NotFoundError, match="the store has no figure"):
+        figure_picture(store, "0" * 64, 240)
+    store.replace(figure_file("1" * 64), b"no picture")
+    with pytest.raises(DamagedError, match="can't be decoded"):
+        figure_picture(store, "1" * 64, 240)
 
 
 def test_a_page_of_a_document_that_no_version_holds_is_drawn(folder: Path) -> None:

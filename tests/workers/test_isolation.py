@@ -106,7 +106,7 @@ def _take_over(attempt: _Attempt, opened: Callable[[int], None]) -> object:
         "tag": tag_shard,
         "draw": draw_pages,
         "pages": brief_reads,
-        "samples": brief_reads,
+        "metadata": brief_reads,
         "subjects": pages,
     }
     setattr(module[step], opens, connect)
@@ -115,7 +115,7 @@ def _take_over(attempt: _Attempt, opened: Callable[[int], None]) -> object:
 
 
 @pytest.mark.usefixtures("isolating")
-@pytest.mark.parametrize("step", ["parse", "tag", "draw", "pages", "samples", "subjects"])
+@pytest.mark.parametrize("step", ["parse", "tag", "draw", "pages", "metadata", "subjects"])
 def test_no_step_opens_a_pdf_with_the_network(step: str, tmp_path: Path, listening: tuple[str, int]) -> None:
     data = b"%PDF-1.7"
     doc_id, store = sha256(data), FolderStore(tmp_path / "store")
@@ -134,7 +134,7 @@ def test_no_step_opens_a_pdf_with_the_network(step: str, tmp_path: Path, listeni
         "tag": ("_tag", tag_shard._Task(tag_shard.TagJob(doc_id, "a.pdf", ()), address, ()), "inscribe"),
         "draw": ("draw_in_child", draw_pages.Drawing(address, document_file(doc_id), 1), "open_pdf"),
         "pages": ("_page_count", (source, "a.pdf", doc_id), "open_pdf"),
-        "samples": ("_texts", (source, "a.pdf", 1), "open_document"),
+        "metadata": ("_metadata", (doc_id, address, (), ()), "open_document"),
         "subjects": ("_subject", (document_file(doc_id), address, ()), "open_document"),
     }
     function_name, task, opens = attempts[step]

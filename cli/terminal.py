@@ -121,7 +121,9 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text("" if cell is None else printing.line(str(cell))) for cell in row))
-    _out.print(table, width=None if fold else _ANY_WIDTH, crop=False)
+    if not fold:
+        table.width = _out.measure(table, options=_out.options.update(max_width=_ANY_WIDTH)).maximum
+    _out.print(table, crop=False)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ from tasks.answering.presets import packaged, preset_info
 
 _logger = logging.getLogger("inset.query_service")
 
-API_VERSION = "1.0.0"
+API_VERSION = "2.0.0"
 WEB = Path(__file__).parent / "web"
 
 _YEAR_S = 365 * 24 * 3600

@@ -143,6 +143,31 @@ def forget() -> str:
 
 
 @task
+def feedback() -> str:
+    """Decide on what a reader said of an answer, or take the decision back. Return what became of it, in words."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.operations.feedback import decide, undo
+
+    params = get_current_context()["params"]
+    entry, decision = params["entry"], params["decision"]
+    with logged_errors():
+        workspace = open_workspace(corpus_file(params["corpus"]))
+        if decision == "undo":
+            undo(workspace.store, entry, by=person())
+            return f"{entry} waits for a decision again"
+        region = decide(
+            workspace.store,
+            workspace.corpus.name,
+            entry,
+            decision,
+            by=person(),
+            reason=params["reason"],
+            **{name: params[name] or None for name in ("source", "page", "figure_id")},
+        ).region
+    return f"{entry}: {f'{region.source} page {region.page} must answer it' if region else 'closed'}"
+
+
+@task
 def watch() -> None:
     """Log the state of every corpus, send it as metrics, and fail if a person is needed."""
     from airflow.sdk import Variable
@@ -258,6 +283,21 @@ def _operations() -> Iterator[DAG]:
     )
     dry_run = Param(False, type="boolean", title="Dry run", description="Count only, remove nothing.")
     yield _operation("inset_prune", "Remove what no kept version needs", prune, {"corpus": _CORPUS, "dry_run": dry_run})
+    decision = Param("question", type="string", enum=["question", "close", "undo"], title="Decision")
+    answering_page = Param(0, type="integer", minimum=0, title="Page that answers")
+    texts = {"entry": "Feedback", "source": "Document that answers", "figure_id": "Figure"}
+    yield _operation(
+        "inset_feedback",
+        "Make a golden question of what a reader said of an answer, or close it",
+        feedback,
+        {
+            "corpus": _CORPUS,
+            "decision": decision,
+            "page": answering_page,
+            **{name: Param("", type="string", title=title) for name, title in texts.items()},
+        },
+        {"owner": "inset"},
+    )
     listed_only = Param(True, type="boolean", title="Dry run", description="List only, delete nothing.")
     document = {"source": Param("", type="string", title="Document"), "confirm": Param("", type="string", title="Confirm")}
     yield _operation(

@@ -1,5 +1,6 @@
-"""The tab of a corpus's DAG: its state, its versions, what changed between two of them, its quarantine, and what can be done."""
+"""The tab of a corpus's DAG: its state, versions, what changed between two, its quarantine, feedback, and what can be done."""
 
+import functools
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -7,6 +8,7 @@ from fastapi.responses import HTMLResponse
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from pipeline.operations.document_changes import document_changes
+from pipeline.operations.feedback import feedback_groups, page_figures
 from pipeline.operations.health import corpora_health, store_of
 from pipeline.operations.history import changes, history, spending, version_names
 from pipeline.operations.quarantine import quarantine
@@ -14,6 +16,7 @@ from pipeline.records.publication import read_events, readable_pointer
 from plugins.pages.access import PREFIX, ReadsDag, User, startable
 from plugins.pages.rendering import Paged, render
 from schemas.errors import FailureCode, NotFoundError
+from schemas.feedback import Feedback
 from tasks.versions.diff import release_note
 
 PER_PAGE = 20
@@ -26,6 +29,7 @@ ACTIONS = {
     "prune": "inset_prune",
     "plan": "inset_plan",
     "forget": "inset_forget",
+    "feedback": "inset_feedback",
 }
 """The DAGs that the page starts, by action."""
 
@@ -167,3 +171,36 @@ def quarantined_documents(
         document=document,
         may_start=dag_id in startable([dag_id], user),
     )
+
+
+@router.get("/feedback", response_class=HTMLResponse)
+def feedback(
+    request: Request, dag_id: str, user: User, page: Annotated[int, Query(ge=1)] = 1, every: bool = False
+) -> HTMLResponse:
+    """Show a page of what readers said of answers, with the pages and figures of which golden questions are made."""
+    corpus_schedule = stored_corpus_of(dag_id)
+    store = store_of(corpus_schedule)
+    pointer = readable_pointer(store)
+
+    @functools.cache
+    def figures_of(doc_id: str, number: int) -> list[str | None]:
+        return [figure.figure_id for figure in page_figures(store, pointer.version, doc_id, number)] if pointer else []
+
+    decides = ACTIONS["feedback"]
+    return render(
+        request,
+        "feedback.html",
+        corpus=corpus_schedule.name,
+        dag_id=dag_id,
+        paged=Paged([group for group in feedback_groups(store) if every or group.is_open], page, PER_PAGE),
+        every=every,
+        pages_of=_pages_of,
+        figures_of=figures_of,
+        decides=decides,
+        may_decide=decides in startable([decides], user),
+    )
+
+
+def _pages_of(entry: Feedback) -> list[tuple[str, str, int]]:
+    """Return the pages that an entry names, each once, by document id, source and number."""
+    return list(dict.fromkeys((region.doc_id, region.source, region.page) for region in entry.regions))

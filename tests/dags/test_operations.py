@@ -12,15 +12,18 @@ import pytest
 from lab.dag import has_moved
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.differences import stored_name
+from pipeline.records.feedback import add_feedback, decided
 from pipeline.records.ledger import read_forgotten
 from pipeline.records.publication import read_events, read_pointer
 from pipeline.run import refresh
+from schemas.feedback import Feedback
 from tests.dags.airflow_runs import DagTests, dag_tests, events
 from tests.dags.test_refresh import described
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
 MOVES = {
+    "inset_feedback",
     "inset_forget",
     "inset_plan",
     "inset_prune",
@@ -47,6 +50,7 @@ def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_en
     assert sorted(dags) == [
         *(
             "inset_evaluate",
+            "inset_feedback",
             "inset_forget",
             "inset_plan",
             "inset_prune",
@@ -200,6 +204,8 @@ def test_versions_are_rolled_back_and_published_with_person_and_reason(
 
         _evaluations_tell_what_became_worse(dags, workspace, corpus, second)
 
+        _readers_word_is_decided_on(dags, workspace)
+
         refresh(workspace)
         assert dags.run("inset_watch") == {"watch": "success", "update_assets": "success"}
 
@@ -210,6 +216,21 @@ def test_versions_are_rolled_back_and_published_with_person_and_reason(
         dags.run("inset_forget", forgotten | {"dry_run": False, "confirm": "pump.pdf"})
     (document,) = read_forgotten(workspace.store).documents
     assert (document.by, document.reason) == ("dag_test", "withdrawn")
+
+
+def _readers_word_is_decided_on(dags: DagTests, workspace: Workspace) -> None:
+    entry = Feedback(at=datetime.now(UTC), version="a", question="What holds the winch?", helpful=False)
+    add_feedback(workspace.store, entry)
+    named = {"corpus": "manuals", "entry": entry.id, "reason": "readers ask it"}
+    assert dags.run("inset_feedback", {**named, "decision": "question"}) == {"feedback": "failed"}
+    assert "the reader names no document" in dags.output
+    answered = {**named, "decision": "question", "source": "winch.pdf", "page": 1}
+    assert dags.run("inset_feedback", answered) == {"feedback": "success"}
+    decision = decided(workspace.store)[entry.id]
+    assert decision.region is not None
+    assert (decision.by, decision.region.page, decision.reason) == ("dag_test", 1, "readers ask it")
+    assert dags.run("inset_feedback", {**named, "decision": "undo"}) == {"feedback": "success"}
+    assert decided(workspace.store) == {}
 
 
 def _evaluations_tell_what_became_worse(dags: DagTests, workspace: Workspace, corpus: Path, version: str) -> None:

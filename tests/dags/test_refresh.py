@@ -114,15 +114,6 @@ def test_the_stages_follow_each_other_and_publishing_updates_the_asset(corpora: 
     assert all(tasks[name]["retries"] >= 1 for name in order if name != "approve")
 
 
-def test_owner_tags_and_pool_are_those_of_the_corpus_file(corpora: Path, airflow_env: dict[str, str]) -> None:
-    operations = "operations: {owner: docs, tags: [pumps], pool: heavy}"
-    (corpora / "pumps.yaml").write_text(f"name: pumps\nsource: ./pdfs\n{operations}\n")
-    dag = described(corpora, airflow_env)["refresh_pumps"]
-    assert dag["tags"] == ["inset", "pumps", "refresh"]
-    assert {task["owner"] for task in dag["tasks"].values()} == {"docs"}
-    assert {name for name, task in dag["tasks"].items() if task["pool"] == "heavy"} == {"parse", "enrich"}
-
-
 @pytest.mark.slow
 def test_tasks_that_start_ray_wait_in_a_pool_of_their_own(corpora: Path, airflow_env: dict[str, str]) -> None:
     (corpora / "pumps.yaml").write_text("name: pumps\nsource: ../pdfs\n")

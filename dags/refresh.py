@@ -198,8 +198,8 @@ def release(corpus: str) -> None:
 
 def _stage(stage_id: Stage, file: str, doc_md: str) -> Any:
     # Enrich runs even where parse is skipped for lack of documents.
-    more = {"trigger_rule": TriggerRule.NONE_FAILED, "pool": _ENRICH_POOL} if stage_id is Stage.ENRICH else {}
-    return stage.override(task_id=stage_id.value, doc_md=doc_md, **more)(file, stage_id.value)
+    overrides = {"trigger_rule": TriggerRule.NONE_FAILED, "pool": _ENRICH_POOL} if stage_id is Stage.ENRICH else {}
+    return stage.override(task_id=stage_id.value, doc_md=doc_md, **overrides)(file, stage_id.value)
 
 
 def _approval(file: str, corpus_schedule: CorpusSchedule) -> Iterator[Any]:

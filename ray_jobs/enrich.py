@@ -275,10 +275,10 @@ def structure_with(
         {picture.id: picture.tables for picture in segmented if picture.tables},
     )
     unread = {failure.page for failure in failures}
-    known = [
+    document_failures = [
         failure for failure in document.failures if failure.code != FailureCode.NEEDS_OCR or failure.page not in unread
     ]
-    return dataclasses.replace(document, failures=(*known, *failures))
+    return dataclasses.replace(document, failures=(*document_failures, *failures))
 
 
 def structure_all(

@@ -202,10 +202,10 @@ class _Laws:
         self.content = ContentConserved()
         self.placed, self.resolved = TagsArePlacements(template), TagsResolve(template)
 
-    def merge(self, other: "_Laws") -> None:
-        self.content.merge(other.content)
-        self.placed.merge(other.placed)
-        self.resolved.merge(other.resolved)
+    def merge(self, laws: "_Laws") -> None:
+        self.content.merge(laws.content)
+        self.placed.merge(laws.placed)
+        self.resolved.merge(laws.resolved)
 
 
 class CheckActor:

@@ -106,9 +106,11 @@ def _complaints(
                 for region in citation.regions
                 for source in opened.sources[citation.doc_id]
             }
-            shown = {figure.figure_id for part in answer.parts for figure in part_figures(part)}
+            shown_figures = {figure.figure_id for part in answer.parts for figure in part_figures(part)}
             is_cited = any((page.doc, page.page) in pages for page in gold.question.pages)
-            outcomes[gold.question.id] = is_cited and all(not shown.isdisjoint(figure_ids) for figure_ids in gold.figures)
+            outcomes[gold.question.id] = is_cited and all(
+                not shown_figures.isdisjoint(figure_ids) for figure_ids in gold.figures
+            )
         return outcomes
 
     now, before = answered(version), answered(live) if live else {}

@@ -183,11 +183,11 @@ def _said(text: str, question: str, claim: str) -> list[str]:
     prose = "\n".join(line for line in lines if not line.startswith("|"))
     caption = prose if len(prose.split()) <= MOST_CAPTION else ""
     texts = [prose[start:end] for start, end in sentences(prose)]
-    named = _numbered(question)
-    subject = named & _numbered(claim)
+    question_names = _numbered(question)
+    subject = question_names & _numbered(claim)
     numbers = [n for n, sentence in enumerate(texts) if subject & _numbered(sentence)]
     about = [texts[n] for n in sorted({*numbers, *(n + 1 for n in numbers)}) if n < len(texts)] if numbers else texts
-    named_rows = [row for row in rows if named & _numbered(row)]
+    named_rows = [row for row in rows if question_names & _numbered(row)]
     return [*about, *(f"{caption} {header} {row}" for row in named_rows or rows)]
 
 
@@ -198,10 +198,10 @@ def _numbered(text: str) -> set[tuple[str, str]]:
 
 def _is_about(claim: str, question: str, text: str) -> bool:
     """Return whether a passage has enough of a claim's words, and not only others of what is asked about by number."""
-    subject, named = _numbered(question) & _numbered(claim), _numbered(text)
-    others = {word for word, _ in named} & {word for word, _ in subject - named}
+    subject, text_names = _numbered(question) & _numbered(claim), _numbered(text)
+    other_names = {word for word, _ in text_names} & {word for word, _ in subject - text_names}
     words = stems(content_words(claim))
-    return bool(words) and not others and len(words & stems(text)) >= ABOUT * len(words)
+    return bool(words) and not other_names and len(words & stems(text)) >= ABOUT * len(words)
 
 
 def figures_beside(claim: str, hit: Hit, template: TagTemplate) -> list[CitedFigure]:

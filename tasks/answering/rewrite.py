@@ -91,11 +91,18 @@ _NEXT_QUESTION = re.compile(r"(?<=\?)\s+(?=\w)|,?\s+and\s+(?=(?:how|what|when|wh
 
 def questions_in(text: str) -> list[str]:
     """Return the questions that a text asks, each with the subject of those before; the text alone if it asks one."""
-    asked = _NEXT_QUESTION.split(text.strip())
+    questions = _NEXT_QUESTION.split(text.strip())
     # What has no content word, such as "How" of "How and why", is no question.
-    if not 1 < len(asked) <= MOST_QUESTIONS or content_words(asked[0]) == asked[0] or _REFERS.search(asked[0]):
+    if (
+        not 1 < len(questions) <= MOST_QUESTIONS
+        or content_words(questions[0]) == questions[0]
+        or _REFERS.search(questions[0])
+    ):
         return [text]
-    return [with_subject(question, [Turn(question=earlier) for earlier in asked[:n]]) for n, question in enumerate(asked)]
+    return [
+        with_subject(question, [Turn(question=earlier) for earlier in questions[:n]])
+        for n, question in enumerate(questions)
+    ]
 
 
 def reworded_follow_up(question: str, history: Sequence[Turn], model: StreamingModel, record: StepRecord) -> str:
@@ -125,7 +132,7 @@ def with_synonyms(question: str, synonyms: Sequence[Sequence[str] | Mapping[str,
     pairs = (
         pair for entry in synonyms for pair in (entry.items() if isinstance(entry, Mapping) else permutations(entry, 2))
     )
-    added_wordings = dict.fromkeys(other for wording, other in pairs if has(wording) and not has(other))
+    added_wordings = dict.fromkeys(synonym for wording, synonym in pairs if has(wording) and not has(synonym))
     return f"{question} ({', '.join(added_wordings)})" if added_wordings else question
 
 

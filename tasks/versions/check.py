@@ -76,10 +76,10 @@ class _Tally:
         self.counts: Counter[str] = Counter()
         self.violations: list[Violation] = []
 
-    def merge(self, other: "_Tally") -> None:
+    def merge(self, tally: "_Tally") -> None:
         """Add what another one counted."""
-        self.counts.update(other.counts)
-        self.violations += other.violations
+        self.counts.update(tally.counts)
+        self.violations += tally.violations
 
 
 _INDEXED, _QUARANTINED = "indexed", "quarantined"
@@ -142,10 +142,10 @@ class ContentConserved:
             fate = _fate_of_figure(placement, placement_rows.get(placement.order), document, figures_with_rows)
             self._figures.add(fate, document.doc_id, placement.page)
 
-    def merge(self, other: "ContentConserved") -> None:
+    def merge(self, conserved: "ContentConserved") -> None:
         """Add what another one examined."""
-        self._pages.merge(other._pages)
-        self._figures.merge(other._figures)
+        self._pages.merge(conserved._pages)
+        self._figures.merge(conserved._figures)
 
     def verdicts(self, names: Names) -> list[GateVerdict]:
         """Return the verdicts."""

@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install setup client demo platform check test pin e2e test-all format lock kubeflow ragas sbom audit clean
+.PHONY: help install setup client demo platform check test pin e2e endurance test-all format lock kubeflow ragas sbom audit clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,9 +50,12 @@ pin: $(DEVELOPED) ## record digests of the steps' outputs, after a step version 
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
 e2e: client $(KUBEFLOW) $(RAGAS) ## run the slow tests: whole refreshes, Airflow, Ray, a browser
-	$(PYTEST) -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder -m "slow or live"
+	$(PYTEST) -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder -m "(slow or live) and not endurance"
 
-test-all: test e2e ## run all tests
+endurance: client $(KUBEFLOW) ## run the tests that take minutes each: a platform whose parts die, damage by the table
+	$(PYTEST) -m endurance
+
+test-all: test e2e endurance ## run all tests
 
 format: $(DEVELOPED) ## format the code and fix what lint can fix
 	$(BIN)/ruff check --fix .

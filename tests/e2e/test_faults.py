@@ -9,6 +9,7 @@ from bench.faults import rounds, s3_rounds, table
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.endurance
 @pytest.mark.parametrize(
     ("kinds", "damages"),
     [

@@ -212,6 +212,7 @@ def _end_of_log(airflow: Airflow, run: str, task: str) -> str:
     return str(airflow.call(f"{run}/taskInstances/{task}/logs/1?map_index=-1&full_content=true")["content"])
 
 
+@pytest.mark.endurance
 def test_a_question_ends_by_itself_once_it_is_decided_elsewhere(airflow: Airflow) -> None:
     library = Library(airflow, NAMES[1])
     workspace = library.open()

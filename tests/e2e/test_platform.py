@@ -21,6 +21,7 @@ from tests.platform import BUCKET, SERVICES, WORKERS, Platform
 from tests.waiting import wait_for
 
 pytestmark = [
+    pytest.mark.endurance,
     pytest.mark.live,
     pytest.mark.slow,
     pytest.mark.skipif(bool(platform.missing()), reason=f"not installed: {', '.join(platform.missing())}"),

@@ -15,7 +15,7 @@ from tests import small_model
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.endurance, pytest.mark.live]
 
 JUDGED = "text_faithfulness"
 

@@ -140,6 +140,7 @@ def test_the_compiled_file_is_that_of_the_source(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_kfp
+@pytest.mark.endurance
 def test_the_components_publish_a_version_under_the_local_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("asymptote-excerpt.pdf", "yosys-manual-excerpt.pdf"):
         (tmp_path / "pdfs").mkdir(exist_ok=True)

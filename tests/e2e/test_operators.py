@@ -27,6 +27,7 @@ from tests.pipeline.conftest import write_corpus
 from tests.waiting import wait_for
 
 pytestmark = [
+    pytest.mark.endurance,
     pytest.mark.live,
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium or Chrome on PATH"),
@@ -212,7 +213,6 @@ def _end_of_log(airflow: Airflow, run: str, task: str) -> str:
     return str(airflow.call(f"{run}/taskInstances/{task}/logs/1?map_index=-1&full_content=true")["content"])
 
 
-@pytest.mark.endurance
 def test_a_question_ends_by_itself_once_it_is_decided_elsewhere(airflow: Airflow) -> None:
     library = Library(airflow, NAMES[1])
     workspace = library.open()

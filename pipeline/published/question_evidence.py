@@ -66,7 +66,7 @@ class QuestionEvidence:
         """Return the best passages, or the nearest one where confidence is low, or an abstention."""
         opened = self._opened
         abstain_below, sure_above = thresholds(opened.settings().answer, opened.calibration)
-        materials = [] if self.confidence < abstain_below else self._materials()
+        materials = [] if self.confidence < abstain_below else self._materials
         with self._search.trace.step("extract", self._question.words):
             answer = extract(
                 materials,
@@ -80,16 +80,18 @@ class QuestionEvidence:
 
     def rows_that_answer(self) -> list[Hit]:
         """Return the rows of the best passages that answer, whole, for a model."""
-        return [row for material in self._materials() for row in rows_that_answer(material)]
+        return [row for material in self._materials for row in rows_that_answer(material)]
 
+    @functools.cached_property
     def _materials(self) -> list[Material]:
-        """Return what an answer may show for each of the questions that were asked in one."""
+        """What an answer may show for each of the questions that were asked in one; each further one is a search."""
         questions = questions_in(self._question.words)
         if len(questions) == 1 or self._question.picture is not None:
             return [self.material]
-        asked = (self._opened.question(words, stopped=self._search.trace.stopped) for words in questions)
+        embedded_queries = (self._opened.question(words, stopped=self._search.trace.stopped) for words in questions)
         return [
-            QuestionEvidence(self._opened, self._search, question, self._plan, self._filters).material for question in asked
+            QuestionEvidence(self._opened, self._search, query, self._plan, self._filters).material
+            for query in embedded_queries
         ]
 
     @functools.cached_property

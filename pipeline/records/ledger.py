@@ -1,7 +1,6 @@
 """The sources of a version with their status, failures by run, and the documents that were deleted for good."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from datetime import datetime
 
 import pyarrow as pa
@@ -78,21 +77,18 @@ def document_counts(ledger: Sequence[LedgerRow], failures: Iterable[Failure]) ->
     """Return the counts of a version's sources, documents and pages, as the note of ``assemble`` has them."""
     lost = UNREAD_PAGES | {FailureCode.EARLIER_KEPT, FailureCode.LAYOUT_FAILED}
     for_ocr = {FailureCode.FONT_UNREADABLE, FailureCode.NEEDS_OCR}
-    codes_by_source: dict[str, set[FailureCode]] = defaultdict(set)
-    for failure in failures:
-        codes_by_source[failure.source].add(failure.code)
+    failures = list(failures)
+    damaged, unread = ({failure.source for failure in failures if failure.code in codes} for codes in (lost, for_ocr))
 
-    def documents_with(is_counted: Callable[[set[FailureCode]], bool]) -> int:
-        return len(
-            {row.doc_id for row in ledger if row.status is Status.INDEXED and is_counted(codes_by_source[row.source])}
-        )
+    def documents_of(sources: Set[str]) -> int:
+        return len({row.doc_id for row in ledger if row.status is Status.INDEXED and row.source in sources})
 
     return {
         "sources": len(ledger),
         "documents": len(indexed_sources(ledger)),
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
-        "partly_read": documents_with(lambda codes: bool(codes & (lost | for_ocr))),
-        "needs_ocr": documents_with(lambda codes: bool(codes & for_ocr) and not codes & lost),
+        "partly_read": documents_of(damaged | unread),
+        "needs_ocr": documents_of(unread - damaged),
         "pages": sum(indexed_pages(ledger).values()),
     }
 

@@ -308,7 +308,7 @@ async function askAirflow(place) {
     (error) => { if (error.status === 404) return null; throw error; },
   );
   const [{ state }, version, outcome, summary] = await Promise.all([call(runPath(dag, run)), found("version"), found("outcome"), found("summary")]);
-  const told = outcome ? outcome : state === "failed" || state === "success" ? "failed" : "running";
+  const told = outcome || (state === "failed" || state === "success" ? "failed" : "running");
   const shown = place.querySelector(`[data-outcome="${told}"]`);
   for (const link of shown.querySelectorAll("[data-version]")) {
     link.textContent = version;

@@ -1,6 +1,7 @@
 """The DAG that runs experiments: the entry point ``inset.dags``, which ``dags/installed.py`` loads."""
 
 import logging
+import os
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -16,25 +17,26 @@ from schemas.printing import line
 if TYPE_CHECKING:
     from lab.results import Results
 
-_NIGHTLY = {schedule.name: schedule.operations.nightly_h for schedule in corpus_schedules() if not schedule.problem}
-_ASSETS = {name: Asset(f"inset://{name}", group="inset") for name in _NIGHTLY}
-_CORPORA = [*_NIGHTLY] or [""]
+_HOUR = int(os.environ.get("INSET_EVALUATE_HOUR") or 3)
+"""Hour of the day in UTC at which experiments run on live versions again."""
+
+_ASSETS = {
+    schedule.name: Asset(f"inset://{schedule.name}", group="inset")
+    for schedule in corpus_schedules()
+    if not schedule.problem
+}
+_CORPORA = [*_ASSETS] or [""]
 
 _logger = logging.getLogger(__name__)
 
 
 def _evaluations() -> Any:
-    """Return when evaluations start: when a live version moves, and at the hours that corpus files name."""
+    """Return when evaluations start: when a live version moves, and at night."""
     if not _ASSETS:
         return None
-    moves = AssetAny(*_ASSETS.values())
-    hours = sorted({hour for hour in _NIGHTLY.values() if hour is not None})
-    if not hours:
-        return moves
-    cron = f"0 {','.join(map(str, hours))} * * *"
     # Of a new DAG, Airflow would run an hour of the last tenth of a day at once.
-    timetable = CronTriggerTimetable(cron, timezone="UTC", run_immediately=timedelta(minutes=10))
-    return AssetOrTimeSchedule(timetable=timetable, assets=moves)
+    timetable = CronTriggerTimetable(f"0 {_HOUR} * * *", timezone="UTC", run_immediately=timedelta(minutes=10))
+    return AssetOrTimeSchedule(timetable=timetable, assets=AssetAny(*_ASSETS.values()))
 
 
 def has_moved(started: Sequence[Any], asset_events: Iterable[Any]) -> bool:
@@ -54,11 +56,11 @@ def has_moved(started: Sequence[Any], asset_events: Iterable[Any]) -> bool:
 
 @task(inlets=list(_ASSETS.values()))
 def corpora() -> list[str]:
-    """Return the corpora whose live version moved, those whose hour it is, or the corpus that a person chose."""
+    """Return the corpora whose live version moved, all at night, or the corpus that a person chose."""
     context: Any = get_current_context()
     run = context["dag_run"]
     if run.run_type == "scheduled":
-        return [name for name, hour in _NIGHTLY.items() if hour == run.logical_date.hour]
+        return [*_ASSETS]
     if run.run_type != "asset_triggered":
         return [context["params"]["corpus"]]
     updated = {asset.name: events for asset, events in context["triggering_asset_events"].items()}

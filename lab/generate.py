@@ -43,7 +43,7 @@ def generate_questions(
 ) -> Generated:
     """Let a model of the corpus file write ``count`` questions from materials of a kind, chosen by ``seed``, of a version.
 
-    Replies are kept with the corpus: the same call again costs nothing. The corpus's budget holds. A model that sees pictures is
+    Replies are kept with the corpus: the same call again costs nothing. A model that sees pictures is
     shown the figure. Raises ``UserError`` if there is no such model.
     """
     options = generative_model(workspace, model)

@@ -5,12 +5,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from backends.models.registry import language_model_card
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import RecordCache, StoredReply, spent_on_replies
-from pipeline.records.descriptions import read_spent
+from pipeline.records.cache import RecordCache
 from schemas.corpus.models import ModelEntry
 from schemas.corpus.operations import Spend
 from schemas.errors import BadInputError, TransientError
@@ -27,6 +26,26 @@ _WRITTEN_EVERY_S = 0.5
 
 _REPLY_OPTIONS = {"kind", "temperature", "top_p", "max_tokens", "max_side_px"}
 """Options that a reply depends on; connection and price don't count."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReply:
+    """A reply as it was given; ``id`` digests the request."""
+
+    id: str
+    text: str
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    complete: bool
+    money: float
+    seconds: float
+
+    @property
+    def spent(self) -> Spent:
+        """What it cost when it was given."""
+        return Spent(calls=self.calls, input_tokens=self.input_tokens, output_tokens=self.output_tokens, money=self.money)
 
 
 def _open_replies(store: ObjectStore, options: ModelEntry) -> RecordCache:
@@ -46,8 +65,7 @@ class Replies:
             for model_config in models
             if model_config.kind.writes
         }
-        spent_before = read_spent(self._store) + spent_on_replies(self._store)
-        self._budget = Budget(spend, workspace.corpus.budget.corpus, spent_before)
+        self._budget = Budget(spend)
         self._lock = threading.Lock()
         self._new_replies: dict[str, dict[str, StoredReply]] = {name: {} for name in self._caches}
         self._flushed_at = time.monotonic()
@@ -172,7 +190,7 @@ class _RecordedModel:
         reserved = maximum_text_cost(self._options, characters, sum(len(message.pictures) for message in request.messages))
         if not self._replies.reserve(reserved):
             self._replies.fail("the budget is spent")
-            yield TransientError("the budget of the experiment, or budget.corpus of the corpus file, is spent")
+            yield TransientError("the budget of the experiment is spent")
             return
         started, usage_before = time.monotonic(), replace(self._model.usage)
         try:

@@ -34,7 +34,7 @@ class Bounds(Protocol):
 
 @dataclass(frozen=True)
 class Gate:
-    """A gate with a bound in the corpus file, a minimum if ``at_least``, else a maximum, within ``limits``.
+    """A gate with a bound in the corpus file, a minimum if ``at_least``, else a maximum, from 0 to 1.
 
     ``key`` is its key below ``gates``, ``means`` describes the bound, ``remedy`` what to do about a refusal; ``{ease}`` there is
     the change of the corpus file that lets the version pass.
@@ -46,7 +46,6 @@ class Gate:
     means: str
     remedy: str
     at_least: bool = False
-    limits: tuple[float, float] = (0, 1)
 
     @property
     def option(self) -> str:
@@ -111,15 +110,6 @@ def _partly_read(now: "Counts", _: "Counts | None") -> tuple[float, str]:
     return share, f"{unread} of {now.documents} documents are partly read ({share:.0%})"
 
 
-def _rows_a_page(now: "Counts", before: "Counts | None") -> tuple[float, str]:
-    """Compare rows per page: it changes little with documents, and much with a parse that splits or skips pages."""
-    # An empty version counts as one row, so that there is a factor.
-    mine, theirs = (max(counts.rows, 1) / max(counts.pages, 1) for counts in (now, before or now))
-    drift = max(mine / theirs, theirs / mine)
-    compared = f"the live version has {theirs:.2f}" if before else "there was no version before"
-    return drift, f"{mine:.2f} rows a page, {compared}; a factor of {drift:.2f}"
-
-
 COUNTED = (
     CountedGate(
         name="rows not lost",
@@ -128,16 +118,6 @@ COUNTED = (
         means="Share of rows a version may lose against the live one.",
         measure=_rows_lost,
         remedy="to see what is gone: {compare}; if that is right, {ease}",
-    ),
-    CountedGate(
-        name="rows a page",
-        key="max_row_drift",
-        default=3.0,
-        limits=(1, 1e6),
-        means="Factor by which rows a page may become more, or fewer, than the live version's.",
-        measure=_rows_a_page,
-        allowed="{:g} allowed",
-        remedy="to see what changed: {compare}; if that is right, {ease}",
     ),
     CountedGate(
         name="documents read in full",

@@ -16,7 +16,7 @@ from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import converted_file, document_file, key, original_file, sha256
 from schemas.ports import DocumentSource
 from schemas.stages import Stage
-from tasks.figures.render import MAX_FIGURE_PIXELS
+from tasks.figures.render import MAX_FIGURE_PIXELS, RENDER_DPI
 from tasks.reading.parse import PARSE_VERSION, parse
 from workers.child_processes import Done, run_all
 from workers.convert import Conversion, converter_of, remove_leftovers
@@ -59,7 +59,7 @@ def parse_key(options: ParseOptions) -> str:
         step=PARSE_VERSION,
         files=FILES_VERSION,
         pymupdf=RELEASE,
-        render_dpi=options.render_dpi,
+        render_dpi=RENDER_DPI,
         max_figure_pixels=MAX_FIGURE_PIXELS,
         layout=options.layout,
     )

@@ -87,7 +87,6 @@ class WeaviateIndex:
     Args:
         server: The server.
         collection: The physical name, never an alias.
-        exact: Use a flat index instead of HNSW.
         replicas: Nodes that store each row.
         languages: Languages of the version's documents, for stemming queries.
     """
@@ -97,13 +96,11 @@ class WeaviateIndex:
         server: WeaviateServer,
         collection: str,
         *,
-        exact: bool = False,
         replicas: int = 1,
         languages: Collection[str] = (),
     ) -> None:
         self._server = server
         self.collection = collection
-        self._exact = exact
         self._replicas = replicas
         self._languages = tuple(languages)
         self._column_names: frozenset[str] | None = None
@@ -213,7 +210,7 @@ class WeaviateIndex:
             return first(search, k) if words else []
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
-        """Return ``(evidence_id, cosine similarity)``, approximate unless the collection is ``exact``."""
+        """Return ``(evidence_id, cosine similarity)``, approximate."""
         return [(name, max(-1.0, min(1.0, 1 - distance))) for name, distance in self._nearest(vector, k, filters, space)]
 
     def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> Ranked:
@@ -274,13 +271,10 @@ class WeaviateIndex:
         return _collection_object(self._server.client(), self.collection)
 
     def _vector_index(self, *, late: bool) -> dict[str, Any]:
-        options: dict[str, Any] = {"distance": "cosine", "skipDefaultQuantization": True}
+        options: dict[str, Any] = {"distance": "cosine", "skipDefaultQuantization": True, "ef": SEARCHED}
         if late:
             options["multivector"] = {"enabled": True}
-        kind = "flat" if self._exact and not late else "hnsw"  # a flat index holds one vector a row only
-        if kind == "hnsw":
-            options["ef"] = SEARCHED
-        return {"vectorizer": {"none": {}}, "vectorIndexType": kind, "vectorIndexConfig": options}
+        return {"vectorizer": {"none": {}}, "vectorIndexType": "hnsw", "vectorIndexConfig": options}
 
     def _send(self, batch: pa.RecordBatch, columns: Collection[str]) -> int:
         from weaviate.exceptions import WeaviateInsertManyAllFailedError

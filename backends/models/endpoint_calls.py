@@ -2,7 +2,7 @@
 
 * Timeout, broken connection, 408, 409, 425, 429, 5xx, half an answer, no valid answer: retried with exponential, random
   backoff and ``Retry-After``; ``TransientError`` when all retries failed. The client's own retries are off, so that each is
-  counted and keeps the rate.
+  counted.
 * 400, 413, 415, 422: ``BadInputError`` without a retry, which would cost again and end alike.
 * Another model's answer: gateways fall back to other models, and servers call a model by its file. The name in the answer
   should be the configured name or ``revision``, perhaps with a folder before it or a date after it. Vectors of another
@@ -107,7 +107,6 @@ class EndpointCalls:
         self._asked, self._revision = model_and_revision
         self._server = _server(options.url)
         self._api_key = _api_key(options.api_key_env, config_key)
-        self._interval_s = 60 / options.requests_per_minute if options.requests_per_minute else 0.0
         self._next_call = self._clock.now()
         self._failed_in_a_row = 0
         self._only_rejected = 0
@@ -220,14 +219,13 @@ class EndpointCalls:
         return False
 
     async def _take_turn(self) -> None:
-        """Wait until the next call may start, by rate and hold, in order."""
+        """Wait until the next call may start, as long as the server asked for, in order."""
         async with self._turn:
             self.check_not_ended()
             # In a loop, since the answer of a running call may make all wait longer.
             while (wait_s := self._next_call - self._clock.now()) > 0:
                 await self._sleep(wait_s)
                 self.check_not_ended()
-            self._next_call = self._clock.now() + self._interval_s
 
     async def _sleep(self, seconds: float) -> None:
         import anyio

@@ -15,14 +15,14 @@ from tasks.answering.presets import preset_named
 
 
 def answers_of(corpus: Corpus) -> Mapping[str, AnswerPreset]:
-    """Return all answer presets by name, with model and prompt of the corpus file.
+    """Return all answer presets by name, with the model of the corpus file.
 
     Raises:
         UserError: The folder can't be read, or a file in it is invalid or has the name of a packaged preset.
     """
     options = corpus.answer
     presets = packaged_answers() if options.presets is None else _read(stamps_of(options.presets, "answer.presets"))
-    return {name: _with_corpus_settings(preset, corpus) for name, preset in presets.items()}
+    return {name: _with_corpus_model(preset, corpus) for name, preset in presets.items()}
 
 
 def answer_preset_of(corpus: Corpus, name: str | None) -> AnswerPreset:
@@ -72,21 +72,21 @@ def check_answers(workspace: Workspace) -> AnswerPreset:
             "or name another preset"
         )
     if preset.model is not None:
-        find_answer_prompt(preset.prompt, workspace.file.parent, f"{workspace.file}: answer.prompt")
+        find_answer_prompt(preset.prompt, workspace.file.parent, f"{workspace.file}: answer preset {preset.name}: prompt")
         language_model(f"{workspace.file}: models.{preset.model}", corpus.models[preset.model])
     return preset
 
 
-def _with_corpus_settings(preset: AnswerPreset, corpus: Corpus) -> AnswerPreset:
-    if preset.model is None:
+def _with_corpus_model(preset: AnswerPreset, corpus: Corpus) -> AnswerPreset:
+    """Return a preset that is written by the model of the corpus file, if that can stand in for the preset's own."""
+    name = corpus.answer.model
+    if preset.model is None or name is None:
         return preset
-    options = corpus.answer
-    settings: dict[str, object] = {"model": options.model, "prompt": options.prompt}
-    if preset.max_images:  # a preset that sends no pictures stays so
-        writer = corpus.models.get(options.model or "")
-        if writer is not None and not writer.kind.sees:  # it sees none
-            del settings["model"]
-    return preset.model_copy(update={name: value for name, value in settings.items() if value is not None})
+    writer = corpus.models.get(name)
+    # A model that sees nothing replaces none that is sent pictures.
+    if preset.max_images and writer is not None and not writer.kind.sees:
+        return preset
+    return preset.model_copy(update={"model": name})
 
 
 @functools.lru_cache(maxsize=16)

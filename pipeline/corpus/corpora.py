@@ -5,8 +5,10 @@ Every mistake in a corpus file raises ``UserError`` with one line per mistake, s
 
 import contextlib
 import difflib
+import functools
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -17,7 +19,6 @@ from pydantic import ValidationError
 from backends.models.registry import EMBEDDERS
 from schemas.base import Section
 from schemas.corpus import Corpus
-from schemas.corpus.models import EntryKind
 from schemas.errors import UserError
 from schemas.gates import GATES
 from schemas.printing import listed, without_secrets
@@ -251,13 +252,12 @@ def _check_addresses(addresses: dict[str, str], file: Path) -> None:
 
 def _mistake_in_words(mistake: Any) -> str:
     key = without_secrets(".".join(str(part) for part in mistake["loc"]))[:200] or "file"
+    earlier = re.sub(r"^models\.[^.]+\.", "models.NAME.", key)
     match mistake["type"]:
-        case "extra_forbidden" if key in _GONE:
-            return f"{key}: this key is gone: {_GONE[key]}"
-        case "extra_forbidden" if mistake["loc"] in _MOVED:
-            return f"{key}: this key stands elsewhere now: write {_MOVED[mistake['loc']]}"
-        case "string_type" if mistake["loc"] in _MOVED and isinstance(mistake["input"], dict):
-            return f"{key}: models have one table now: write {_MOVED[mistake['loc']]}"
+        case "extra_forbidden" if earlier in _earlier_keys():
+            return f"{key}: {_earlier_keys()[earlier]}"
+        case "string_type" if earlier in _earlier_keys() and isinstance(mistake["input"], dict):
+            return f"{key}: {_earlier_keys()[earlier]}"
         case "extra_forbidden":
             known_keys = list(_section(mistake["loc"][:-1]).model_fields)
             similar_keys = difflib.get_close_matches(str(mistake["loc"][-1]), known_keys, n=1, cutoff=0.5)
@@ -272,42 +272,10 @@ def _mistake_in_words(mistake: Any) -> str:
             return f"{key}: {mistake['msg'].removeprefix('Value error, ')}{quoted}"
 
 
-_MOVED: dict[tuple[str, ...], str] = {
-    ("ranking",): "it as steps of a preset of your own, in a folder that retrieval.presets names",
-    ("index", "chunk_tokens"): "'chunks: {tokens: …}'",
-    ("ray", "jobs"): "'ray: {address: \"ray://HEAD:10001\"}'",
-    **dict.fromkeys([("captions", "models"), ("retrieval", "models")], "'models: {NAME: {kind: …, model: …}}'"),
-    **{
-        (
-            "embeddings",
-            key,
-        ): f"'embeddings: {{text: text}}', 'models: {{text: {{kind: text_embedder, model: …, {key}: …}}}}'"
-        for key in (*EntryKind.TEXT_EMBEDDER.options, "revision")
-    },
-    **{
-        ("embeddings", name): f"'embeddings: {{{name}: {name}}}', 'models: {{{name}: {{kind: {kind}, model: …}}}}'"
-        for name, kind in (
-            ("tables", EntryKind.TEXT_EMBEDDER),
-            ("image", EntryKind.IMAGE_EMBEDDER),
-            ("late", EntryKind.LATE_EMBEDDER),
-        )
-    },
-}
-"""Keys of earlier releases, and what to write now."""
-
-_GONE = {
-    "answer.max_images": "write it in an answer preset of your own, in a folder that answer.presets names",
-    "answer.passages": "take it out: an extractive answer shows four passages at most",
-    "budget.approve_above": "limit what a refresh may spend with 'budget: {money: …}'",
-    "budget.ocr_items": "take it out: all pictures are read, each once",
-    "operations.own_dags": "take it out: who may start inset_publish moves every corpus",
-    "operations.pool": "name the pool of enrich in the variable INSET_ENRICH_POOL",
-    "operations.watch_s": "write 'schedule: \"*/5 * * * *\"': a refresh without changes takes seconds",
-    "operations.stale_h": "take it out: a corpus is stale once two scheduled times passed without a run",
-    "parse.timeout_s_per_page": "take it out: each page adds a second",
-    **dict.fromkeys(["operations.owner", "operations.tags"], "take it out"),
-}
-"""Keys of earlier releases without a successor, and what to do."""
+@functools.cache
+def _earlier_keys() -> dict[str, str]:
+    """Return the keys of earlier releases, and what to do now."""
+    return dict(yaml.safe_load(Path(__file__).with_name("earlier_keys.yaml").read_text(encoding="utf-8")))
 
 
 def _quoted(value: object) -> str:

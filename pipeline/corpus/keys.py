@@ -108,7 +108,7 @@ def _descriptions(
         **summaries,
         "step": CAPTION_VERSION,
         "captioner": options.captioner,
-        "by_source": [*options.by_source.items()],
+        "by_source": [],  # of releases that had the key: finished work keeps its key
         "models": {name: [captioner.captions.key, captioner.prompt.expected] for name, captioner in captioners.items()},
         "quality": QUALITY_VERSION if captioners else None,
         "corrections": corrections.digest if corrections.entries else None,

@@ -181,7 +181,7 @@ def _scorer(setting: str, options: ModelEntry) -> PassageScorer:
 
 def stored_embedding_models(parameters: Mapping[str, Any]) -> EmbeddingModels:
     """Return the embedding models by which a version was built, from the parameters of its manifest."""
-    models = {name: ModelEntry.model_validate(entry) for name, entry in parameters["models"].items()}
+    models = {name: ModelEntry.model_validate(entry, extra="ignore") for name, entry in parameters["models"].items()}
     return embedding_models(models, EmbeddingOptions.model_validate(parameters["embeddings"]))
 
 

@@ -137,15 +137,11 @@ class CaptionerInUse:
 def captioners_of(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
     """Return the captioners of a corpus, by label."""
     options = corpus.captions
-    names_by_subject: list[tuple[Subject, set[str | None]]] = [
-        ("figure", {options.captioner, *options.by_source.values()}),
-        ("page", {options.pages}),
-        ("text", {options.summaries}),
-    ]
+    names: dict[Subject, str | None] = {"figure": options.captioner, "page": options.pages, "text": options.summaries}
     return {
         label(name, subject): _captioner(name, corpus.models[name], subject, file)
-        for subject, names in names_by_subject
-        for name in sorted(captioner_name for captioner_name in names if captioner_name not in (None, CONTEXT))
+        for subject, name in names.items()
+        if name is not None and name != CONTEXT
     }
 
 

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from backends.engines.lancedb_index import LanceIndex
@@ -18,9 +17,8 @@ from backends.stores.s3_store import read_object, s3_client, s3_errors
 from backends.stores.sources import open_source, overlaps
 from pipeline.corpus.corpora import find_corpus_file, load_corpus
 from pipeline.corpus.keys import Keys, keys_of
-from pipeline.corpus.prompts import CaptionerInUse, captioners_of, label
+from pipeline.corpus.prompts import CaptionerInUse, captioners_of
 from schemas.corpus import Collection, Corpus, IndexOptions
-from schemas.corpus.models import CONTEXT
 from schemas.errors import UserError
 from schemas.ids import collection_name, key, version_file
 from schemas.models import NONE, Subject
@@ -51,13 +49,9 @@ class Workspace:
     captioners: Mapping[str, CaptionerInUse]
     corrections: Corrections
 
-    def captioner_of(self, subject: Subject, source: str) -> str | None:
-        """Return the label of the captioner for a subject in a source; None if no model describes it."""
-        options = self.corpus.captions
-        name = {"figure": options.captioner, "page": options.pages, "text": options.summaries}[subject]
-        if subject == "figure":
-            name = next((chosen for glob, chosen in options.by_source.items() if fnmatchcase(source, glob)), name)
-        return None if name in (None, CONTEXT) else label(name, subject)
+    def captioner_of(self, subject: Subject) -> str | None:
+        """Return the label of the captioner for a subject; None if no model describes it."""
+        return next((label for label, captioner in self.captioners.items() if captioner.subject == subject), None)
 
     def source(self) -> DocumentSource:
         """Open the source of the PDFs."""
@@ -149,7 +143,7 @@ def open_index(
     name = collection or collection_name(corpus, version)
     if options.engine == "weaviate":
         server = open_server(options)
-        return WeaviateIndex(server, name, exact=options.exact, replicas=options.replicas, languages=languages)
+        return WeaviateIndex(server, name, replicas=options.replicas, languages=languages)
     return LanceIndex(join(store_root, version_file(version, INDEX_FOLDER)), name, languages=languages)
 
 

@@ -1,25 +1,20 @@
 """The versions of a corpus, a page at a time: how each was judged, and what changed between two of them."""
 
-import contextlib
 from collections.abc import Sequence
 from functools import lru_cache
 
 from backends.stores.objects import read_model, unless_damaged
-from pipeline.corpus.corpora import load_corpus
 from pipeline.corpus.workspace import open_workspace
-from pipeline.records.descriptions import read_spent
 from pipeline.records.differences import compare_versions
 from pipeline.records.manifests import named_manifest, state_and_manifest
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import readable_pointer
-from schemas.base import Frozen
-from schemas.errors import UserError
 from schemas.gates import GateResult
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.reports import VersionDiff, VersionRow
 from schemas.stages import ON_A_VERSION
-from schemas.versions import AuditEvent, Pointer, Spent
+from schemas.versions import AuditEvent, Pointer
 
 
 class VersionEntry(VersionRow):
@@ -67,31 +62,6 @@ def _entry(store: ObjectStore, version: str, pointer: Pointer | None) -> Version
     notes = unless_damaged(lambda: read_notes(store, version, ON_A_VERSION)) if row.state == "unfinished" else None
     money = sum(cost.money for note in (notes or {}).values() for cost in note.spent.values())
     return entry.model_copy(update={"money": money if notes is not None else None})
-
-
-class Spending(Frozen):
-    """What all runs of a corpus spent on models, published or not.
-
-    Attributes:
-        spent: All of it.
-        limit: Money of ``budget.corpus``; None without a limit, or where the corpus file can't be read.
-    """
-
-    spent: Spent
-    limit: float | None
-
-    @property
-    def share(self) -> float | None:
-        """Share of the limit that is spent."""
-        return self.spent.money / self.limit if self.limit else None
-
-
-def spending(file: str, store: ObjectStore) -> Spending:
-    """Return what a corpus has spent over all runs."""
-    limit = None
-    with contextlib.suppress(UserError):
-        limit = load_corpus(file).budget.corpus.money
-    return Spending(spent=read_spent(store), limit=limit)
 
 
 def changes(file: str, store: ObjectStore, base: str, version: str) -> VersionDiff:

@@ -28,12 +28,10 @@ from schemas.answers import (
     TextPart,
     part_figures,
 )
-from schemas.corpus.operations import Spend
 from schemas.errors import RequestError, UserError
 from schemas.evidence import Hit
 from schemas.filters import NO_FILTERS, Filters, Modality
 from schemas.retrieval import Preset, Turn
-from schemas.versions import Spent
 from tasks.answering.ask_model import reply
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
 from tasks.answering.cite import citation, figure_part
@@ -49,7 +47,6 @@ from tasks.answering.retrievers import Search
 from tasks.answering.rewrite import NEAREST, on_topic, refers_back, reworded_follow_up, spelt, with_subject
 from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
 from tasks.answering.trace import Trace
-from tasks.enriching.spending import Budget, maximum_text_cost
 
 ORDERED_BY = "hybrid"
 """Preset that ranks the evidence of several rounds: it needs no generative model."""
@@ -178,33 +175,30 @@ class _WrittenAnswers:
             yield AnswerStarted(version=self._opened.version, preset=self._preset.name, model=self._options.model)
             yield self._finish(WrittenAnswer(says_no_answer=True), model_input, rounds)
             return
-        answer = WrittenAnswer(failure="the budget of one answer (answer.budget) is spent")
-        if self._can_afford(self._cost_of(model_input)):
-            yield AnswerStarted(
-                version=self._opened.version,
-                preset=self._preset.name,
-                model=self._options.model,
-                citations=self._citations(model_input),
-                meanwhile=self._passages.answer() if self._preset.grounded and self._is_searched else None,
-            )
-            with self._trace.step("answer", self._plan.question.words) as record:
-                spent_before = self._models.spent
-                readable = model_input if self._preset.figures == "in_place" else model_input.without_figures()
-                for event in self._write_events(readable):
-                    if isinstance(event, WrittenAnswer):
-                        answer = event
-                    else:
-                        yield event
-                used = self._models.spent - spent_before
-                record.input_tokens, record.output_tokens = used.input_tokens, used.output_tokens
-                record.note = answer.failure or answer.note
+        yield AnswerStarted(
+            version=self._opened.version,
+            preset=self._preset.name,
+            model=self._options.model,
+            citations=self._citations(model_input),
+            meanwhile=self._passages.answer() if self._preset.grounded and self._is_searched else None,
+        )
+        with self._trace.step("answer", self._plan.question.words) as record:
+            spent_before, answer = self._models.spent, WrittenAnswer()
+            readable = model_input if self._preset.figures == "in_place" else model_input.without_figures()
+            for event in self._write_events(readable):
+                if isinstance(event, WrittenAnswer):
+                    answer = event
+                else:
+                    yield event
+            used = self._models.spent - spent_before
+            record.input_tokens, record.output_tokens = used.input_tokens, used.output_tokens
+            record.note = answer.failure or answer.note
         yield self._finish(answer, model_input, rounds)
 
     def _write_events(self, model_input: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
         """Yield what the model writes; a model that is misconfigured is a failure like any other."""
         try:
-            may_ask_again = functools.partial(self._can_afford, self._cost_of(model_input))
-            yield from write(self._models[self._model], model_input, may_ask_again if self._preset.checks_answers else None)
+            yield from write(self._models[self._model], model_input, may_ask_again=self._preset.checks_answers)
         except UserError as error:
             yield WrittenAnswer(failure=error.message)
 
@@ -387,7 +381,7 @@ class _WrittenAnswers:
                     self._judge,
                     self._rank_again,
                     rounds=self._preset.rounds,
-                    may_go_on=self._may_go_on,
+                    may_go_on=lambda: not self._trace.stopped(),
                     spent_so_far=lambda: self._models.spent,
                     clock=time.perf_counter,
                 )
@@ -440,21 +434,6 @@ class _WrittenAnswers:
             elif not verdict.sufficient:
                 record.note = verdict.missing
         return verdict
-
-    def _may_go_on(self) -> bool:
-        """Return whether the budget covers another judgement and the answer after it."""
-        round_cost = maximum_text_cost(
-            self._options, max(JUDGED_CHARS, self._corpus.answer.context_chars), self._preset.max_images
-        )
-        return not self._trace.stopped() and self._can_afford(round_cost.times(2))
-
-    def _cost_of(self, model_input: ModelInput) -> Spent:
-        """Return the maximum cost of one reply."""
-        characters = sum(len(message.text) for message in model_input.messages)
-        return maximum_text_cost(self._options, characters, sum(len(message.pictures) for message in model_input.messages))
-
-    def _can_afford(self, cost: Spent) -> bool:
-        return Budget(Spend(), self._corpus.answer.budget, self._models.spent).reserve(cost)
 
 
 def named_rows(opened: OpenVersion, filters: Filters, modalities: Sequence[Modality]) -> list[str]:

@@ -317,7 +317,7 @@ class PublishedCorpus:
             )
         prompt = None
         if preset.model is not None:
-            setting = f"{self._workspace.file}: answer.prompt"
+            setting = f"{self._workspace.file}: answer preset {preset.name}: prompt"
             prompt = find_answer_prompt(preset.prompt, self._workspace.file.parent, setting)
         picture, trace = None if query.picture is None else receive(query.picture), Trace(stopped=stopped)
         with contextlib.ExitStack() as reading:

@@ -3,7 +3,6 @@
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,9 +12,8 @@ from numpy.typing import NDArray
 
 from backends.stores.objects import read_part, read_table, reading
 from schemas.errors import DamagedError
-from schemas.parquet import rows_of, schema_of, to_parquet
+from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
-from schemas.versions import Spent
 
 CACHES = ("recognised", "drawn", "captions", "likenesses", "looks", "replies")
 """Folders of a store that hold caches."""
@@ -259,30 +257,3 @@ class RecordCache:
 
 def _strings(names: "pa.ChunkedArray[Any]") -> list[str]:
     return [str(name) for name in names.to_pylist()]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredReply:
-    """A reply as it was given; ``id`` digests the request."""
-
-    id: str
-    text: str
-    model: str
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    complete: bool
-    money: float
-    seconds: float
-
-    @property
-    def spent(self) -> Spent:
-        """What it cost when it was given."""
-        return Spent(calls=self.calls, input_tokens=self.input_tokens, output_tokens=self.output_tokens, money=self.money)
-
-
-def spent_on_replies(store: ObjectStore) -> Spent:
-    """Return what all stored replies cost."""
-    caches = (RecordCache(store, f"replies/{name}", schema_of(StoredReply)) for name in store.folders("replies"))
-    shards = (shard for cache in caches for shard in cache.shards())
-    return sum((reply.spent for shard in shards for reply in rows_of(StoredReply, shard)), Spent())

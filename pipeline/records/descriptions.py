@@ -9,16 +9,13 @@ import pyarrow as pa
 
 from backends.models.languages import Py3LangId
 from backends.stores.document_files import ParsedDocumentFile, StructuredDocumentFile, parsed_file, structured_file
-from backends.stores.objects import reading
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from schemas.corpus.models import PERSON, EntryKind
 from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
-from schemas.errors import TransientError
 from schemas.models import Description, Subject
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
-from schemas.versions import Spent
 from tasks.enriching.caption import (
     DescriptionResult,
     DescriptionResults,
@@ -29,7 +26,6 @@ from tasks.enriching.caption import (
 from tasks.enriching.caption_quality import missing_input
 from tasks.enriching.chunk import PageWords, rows_of_pages, words_of_pages
 from tasks.enriching.prompts import Surroundings, surroundings, surroundings_of_page, surroundings_of_text
-from tasks.enriching.spending import spent_on
 
 DRAWN = "drawn"
 
@@ -150,9 +146,6 @@ def describable_by(kind: EntryKind, targets: Mapping[str, CaptionTarget]) -> dic
 
 _FOLDER = "captions"
 
-SPENT = "SPENT"
-"""The object that counts the total spending of a corpus."""
-
 
 def open_descriptions(store: ObjectStore, key: str) -> RecordCache:
     """Open the reply cache of one captioner."""
@@ -171,11 +164,11 @@ class Descriptions:
         self._languages = Py3LangId()
         self._corrections = corrections
 
-    def of(self, source: str, files: StructuredFiles) -> DescriptionResults:
-        """Return the descriptions for a document by the captioners of its first source, but of figures with only a context."""
+    def of(self, files: StructuredFiles) -> DescriptionResults:
+        """Return the descriptions for a document, but of figures with only a context."""
         results: dict[tuple[Subject, str], DescriptionResult] = {}
         for subject in get_args(Subject):
-            label = self._workspace.captioner_of(subject, source)
+            label = self._workspace.captioner_of(subject)
             if label is not None:
                 results |= {(subject, name): wording for name, wording in self._by_model(label, files).items()}
             # Added last, so that corrections by people replace what models wrote.
@@ -195,26 +188,3 @@ class Descriptions:
             name: description_result(captioner.name, kind, prompt, target.around(), stored_by_id.get(name), self._languages)
             for name, target in targets.items()
         }
-
-
-def read_spent(store: ObjectStore) -> Spent:
-    """Return the total spending of a corpus on generative models; if the count was damaged, the cost of all stored replies."""
-    return _read_spent(store)[0]
-
-
-def add_spent(store: ObjectStore, spent: Spent) -> None:
-    """Add to the total spending; only the holder of the lease may call this."""
-    total, etag = _read_spent(store)
-    if etag is not None:  # else the replies that it paid for are stored, and counted
-        total += spent
-    if not store.swap(SPENT, total.model_dump_json().encode(), etag):
-        raise TransientError(f"another run is writing {store.root}/{SPENT}; refresh again when it is done")
-
-
-def _read_spent(store: ObjectStore) -> tuple[Spent, str | None]:
-    """Return the spending with its ETag; the cost of all stored replies if there is no count."""
-    if (stored := store.read_mutable(SPENT)) is not None:
-        with reading(store, SPENT):
-            return Spent.model_validate_json(stored[0]), stored[1]
-    caches = (open_descriptions(store, name) for name in store.folders(_FOLDER))
-    return sum((spent_on(rows_of(Description, shard)) for cache in caches for shard in cache.shards()), Spent()), None

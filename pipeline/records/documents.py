@@ -126,10 +126,10 @@ class DocumentReader:
         self._descriptions = Descriptions(workspace, corrections)
 
     def read(self, doc_id: str, sources: tuple[str, ...]) -> DocumentChunks:
-        """Return what rows are made of; the first source selects the captioner."""
+        """Return what rows are made of."""
         files = StructuredFiles(self._workspace, doc_id, self._drawn)
         tokens = self._workspace.corpus.chunks.tokens
-        wordings = fit_summaries(self._descriptions.of(sources[0], files), self._count_tokens, max_tokens=tokens)
+        wordings = fit_summaries(self._descriptions.of(files), self._count_tokens, max_tokens=tokens)
         return DocumentChunks(
             doc_id=doc_id,
             title=files.head.title,

@@ -47,13 +47,9 @@ def expected_calls(
     document's bytes.
     """
     calls_by_captioner = {}
+    sizes = {document.doc_id: document.size for document in documents}
     for label, captioner in workspace.captioners.items():
         subject = captioner.subject
-        sizes = {
-            document.doc_id: document.size
-            for document in documents
-            if workspace.captioner_of(subject, document.source) == label
-        }
         structured_key = workspace.keys.structured
         structured_ids = sorted(
             doc_id for doc_id in sizes if workspace.store.exists(structured_file(doc_id, structured_key))

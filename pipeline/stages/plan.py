@@ -15,7 +15,6 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.columns import are_rights_outdated, metadata_key
 from pipeline.records.converted import conversion_advice, converted_otherwise, wait_no_longer, without_libreoffice
-from pipeline.records.descriptions import read_spent
 from pipeline.records.documents import parsed_documents
 from pipeline.records.expected_calls import expected_calls, expected_embeddings, per_byte
 from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
@@ -160,8 +159,7 @@ def _summary(
     summary = _with_pages(workspace, summarise(comparison, to_parse), to_parse, pages, parent)
     if is_new:
         unfinished = _unfinished_documents(workspace, live, ledger, comparison.documents)
-        limits = workspace.corpus.budget
-        budget = Budget(limits, limits.corpus, read_spent(workspace.store))
+        budget = Budget(workspace.corpus.budget)
         calls = expected_calls(workspace, unfinished, parent, pages, budget) if workspace.captioners else {}
         calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent, budget)
         summary = summary.model_copy(update={"captions": calls})
@@ -276,9 +274,7 @@ def _lost_too_much(workspace: Workspace, manifest: Manifest, live: str) -> bool:
 
 def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:
     """Return whether models left work of a version undone that this refresh may do."""
-    budget, work_counts = workspace.corpus.budget, manifest.work
-    before = read_spent(workspace.store)
-    return bool(work_counts.get("undescribed")) and Budget(budget, budget.corpus, before).reserve(Spent(calls=1))
+    return bool(manifest.work.get("undescribed")) and Budget(workspace.corpus.budget).reserve(Spent(calls=1))
 
 
 def _ranking_changed(workspace: Workspace, manifest: Manifest) -> bool:

@@ -9,7 +9,7 @@ from backends.stores.objects import attempt, check_object, unless_damaged
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES, RecordCache
 from pipeline.records.converted import converted_otherwise
-from pipeline.records.descriptions import SPENT, drawn_cache
+from pipeline.records.descriptions import drawn_cache
 from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
 from pipeline.records.lease import LEASE
 from pipeline.records.ledger import quarantine_file, read_failures, readable_ledger
@@ -38,7 +38,7 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
     pointer = readable_pointer(store)
     finished = [version for version in store.folders("versions") if store.exists(manifest_name(version))]
     finished += [lost_version for lost_version in _lost_versions(store) if lost_version not in finished]
-    errors = [*_unreadable_objects(store, (LIVE, LEASE, SPENT), optional=True)]
+    errors = [*_unreadable_objects(store, (LIVE, LEASE), optional=True)]
     live = readable_manifest(store, pointer.version) if pointer else None
     errors += _unreadable_objects(store, [quarantine_file(live.run_id)]) if live else ()
     errors += [error] if live and (error := attempt(lambda: read_failures(store, live))[1]) else []
@@ -95,7 +95,7 @@ def discard(workspace: Workspace, names: Iterable[str]) -> None:
         elif kind == "figures" and live:
             documents |= _documents_with(store, live, path_in_kind.removesuffix(".png"))
         # Originals stay, since a parse writes one again if it can read the source.
-        if kind in (*_MADE, "versions", SPENT) or (kind in CACHES and name.endswith(".parquet")):
+        if kind in (*_MADE, "versions") or (kind in CACHES and name.endswith(".parquet")):
             store.delete(name)
     make_again(workspace, live, documents)
 

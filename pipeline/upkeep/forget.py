@@ -23,10 +23,8 @@ from backends.stores.objects import read_names, read_table
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.records import access
-from pipeline.records.cache import spent_on_replies
 from pipeline.records.collection import fill, open_vectors, read_back
 from pipeline.records.columns import read_columns, write_columns
-from pipeline.records.descriptions import add_spent, read_spent
 from pipeline.records.differences import write_numbers_diff
 from pipeline.records.evidence import evidence_parts, evidence_sample
 from pipeline.records.feedback import remove_feedback
@@ -310,10 +308,6 @@ def _finish(workspace: Workspace, lease: Lease, report: Report) -> PruneResult:
     remove_feedback(store, deletion.is_named_in)
     if (last := read_last_refresh(store)) is not None:
         write_last_refresh(store, last.model_copy(update={"message": deletion.redacted(last.message)}))
-    # The budget goes on counting what was paid for the replies that are deleted with the caches.
-    paid = spent_on_replies(store)
-    if paid.calls or read_spent(store).calls:
-        add_spent(store, paid)
     pruned = prune_all(workspace, report)
     change_forgotten(store, lambda now: _without_pending(now, record))
     return pruned

@@ -10,7 +10,7 @@ from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from pipeline.operations.document_changes import document_changes
 from pipeline.operations.feedback import feedback_groups, page_figures
 from pipeline.operations.health import corpora_health, store_of
-from pipeline.operations.history import changes, history, spending, version_names
+from pipeline.operations.history import changes, history, version_names
 from pipeline.operations.quarantine import quarantine
 from pipeline.records.publication import read_events, readable_pointer
 from plugins.pages.access import PREFIX, ReadsDag, User, startable
@@ -87,7 +87,6 @@ def corpus(
         versions=history(store, paged.items, events) if store else [],
         events=events,
         run=(health.refreshing or "").removeprefix("airflow:") if of_airflow else None,
-        spending=spending(str(corpus_schedule.file), store) if store else None,
         base=base,
         version=version,
         dag_id=dag_id,

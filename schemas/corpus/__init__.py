@@ -30,7 +30,7 @@ from schemas.corpus.models import (
     ModelEntry,
     embedding_models,
 )
-from schemas.corpus.operations import BudgetOptions, GateOptions, OperationOptions, RayOptions, RetentionOptions, Spend
+from schemas.corpus.operations import GateOptions, OperationOptions, RayOptions, RetentionOptions, Spend
 from schemas.filters import FieldName
 from schemas.ids import CORPUS_NAME
 from schemas.models import MINILM, MULTILINGUAL, NONE
@@ -51,7 +51,6 @@ class ParseOptions(Section):
     )
     memory_mb: int = Field(2048, ge=256, le=1 << 24, description="Memory one parse process may take, in MiB.")
     max_pages: int = Field(10_000, ge=1, le=1_000_000, description="Pages beyond which a document goes to quarantine.")
-    render_dpi: int = Field(150, ge=36, le=600, description="Resolution of figures that are more than one embedded image.")
     layout: Layout = Field(
         "every_page",
         description="Pages on which PyMuPDF's layout model tells paragraphs, list items, headings and tables apart, at 0.2 "
@@ -105,14 +104,13 @@ class IndexOptions(Section):
     api_key_env: Variable | None = Field(
         None, description="Environment variable with the server's API key, if it wants one."
     )
-    exact: bool = Field(False, description="Weaviate: compare with every vector (a flat index) instead of HNSW.")
     replicas: int = Field(1, ge=1, le=1000, description="Weaviate: nodes that each row is kept on.")
 
     def shape(self) -> dict[str, object]:
         """Return what distinguishes one collection from another; ports and keys don't."""
         if self.engine == "lancedb":
             return {"engine": self.engine}
-        return {"engine": self.engine, "url": self.url, "exact": self.exact, "replicas": self.replicas}
+        return {"engine": self.engine, "url": self.url, "replicas": self.replicas}
 
     @field_validator("url")
     @classmethod
@@ -185,18 +183,11 @@ class AnswerOptions(Section):
         description="The generative one of models that writes answers in place of a preset's own; a preset that sends pictures "
         "keeps its own unless this one sees.",
     )
-    prompt: Text | None = Field(
-        None, description="A packaged prompt, or a file of your own beside this one, in place of the preset's."
-    )
     context_chars: int = Field(24_000, ge=500, le=10_000_000, description="Characters of passages a model is sent at most.")
     abstain_below: Share | None = Field(
         None,
         description="Confidence below which there is no answer; default: as calibrated when the version was evaluated.",
     )
-    sure_above: Share | None = Field(
-        None, description="Confidence below which an answer is marked as not sure; default: as calibrated."
-    )
-    budget: Spend = Field(Spend(), description="What one answer may spend: no round or call starts beyond it.")
 
 
 class Corpus(Section):
@@ -251,7 +242,7 @@ class Corpus(Section):
     retrieval: RetrievalOptions = RetrievalOptions()
     answer: AnswerOptions = AnswerOptions()
     gates: GateOptions = GateOptions()
-    budget: BudgetOptions = BudgetOptions()
+    budget: Spend = Spend()
     retention: RetentionOptions = RetentionOptions()
     operations: OperationOptions = OperationOptions()
 

@@ -16,7 +16,6 @@ class EndpointOptions(Section):
     url: Server = Field(description="Its address up to the version, such as http://localhost:8000/v1.")
     api_key_env: Variable | None = Field(None, description="Environment variable with its API key, if it needs one.")
     concurrency: int = Field(8, ge=1, le=1024, description="Calls at once.")
-    requests_per_minute: float | None = Field(None, gt=0, le=1e6, description="Calls a minute at most; none: no limit.")
     timeout_s: float = Field(60, gt=0, le=3600, description="Seconds one call may take.")
     retries: int = Field(4, ge=0, le=20, description="Tries after the first, for what may succeed later.")
 
@@ -254,10 +253,6 @@ class CaptionOptions(Section):
     captioner: Text = Field(
         CONTEXT, description="context: own caption, recognised words and section; or a generative one of models."
     )
-    by_source: dict[Text, Text] = Field(
-        {},
-        description="Captioners of some documents, by a glob of their source such as phones/**; the first that fits counts.",
-    )
     pages: Text | None = Field(
         None,
         description="What describes whole pages, each a row with its picture: context, the page's own words, or one of models; "
@@ -277,8 +272,7 @@ class CaptionOptions(Section):
     @property
     def named(self) -> dict[str, str]:
         """The captioners, by the key that names each."""
-        names = {"captioner": self.captioner} | {f"by_source.{glob}": name for glob, name in self.by_source.items()}
-        return names | {key: name for key in ("pages", "summaries") if (name := getattr(self, key)) is not None}
+        return {key: name for key in ("captioner", "pages", "summaries") if (name := getattr(self, key)) is not None}
 
 
 Part = Literal["captions", "descriptions", "descriptions_and_texts", "summaries", "tagged_texts", "joint"]

@@ -42,12 +42,6 @@ class Spend(Section):
     money: Money | None = Field(None, description="Money, by the prices of models.")
 
 
-class BudgetOptions(Spend):
-    """Limits of one refresh, and of all refreshes together."""
-
-    corpus: Spend = Field(Spend(), description="What all refreshes of the corpus together may spend on models.")
-
-
 class RetentionOptions(Section):
     """How many versions are kept."""
 
@@ -105,10 +99,7 @@ else:
         __base__=_GateOptions,
         __module__=__name__,
         __doc__=_GateOptions.__doc__,
-        **{
-            gate.key: (float, Field(gate.default, ge=gate.limits[0], le=gate.limits[1], description=gate.means))
-            for gate in GATES
-        },
+        **{gate.key: (float, Field(gate.default, ge=0, le=1, description=gate.means)) for gate in GATES},
     )
 
 
@@ -125,13 +116,6 @@ class OperationOptions(Section):
         12,
         description="Hours that Airflow waits for a person to approve a version that a gate refused or a budget left "
         "incomplete; without an answer the live version stays. null: it doesn't ask.",
-    )
-    nightly_h: int | None = Field(
-        3,
-        ge=0,
-        le=23,
-        description="Hour of the day in UTC at which inset_evaluate runs the corpus's experiment on the live version again, if "
-        "there are questions, and fails if it surely became worse than its last report; null: never.",
     )
     keep_feedback: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4} days?$")] = Field(
         "180 days", description="How long what readers said of answers is kept."

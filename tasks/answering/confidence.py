@@ -205,10 +205,9 @@ def calibrated_hits(index: ReadableIndex, hits: Sequence[Hit], question: Vector,
 
 
 def thresholds(options: AnswerOptions, calibration: Calibration) -> tuple[float, float]:
-    """Return the thresholds of abstention and of sureness; the corpus file's win over the calibration's."""
+    """Return the thresholds of abstention, that of the corpus file before the calibration's, and of sureness."""
     abstain = calibration.abstain_below if options.abstain_below is None else options.abstain_below
-    sure_above = calibration.sure_above if options.sure_above is None else options.sure_above
-    return abstain, max(abstain, sure_above)
+    return abstain, max(abstain, calibration.sure_above)
 
 
 def default_calibration(text_model: str) -> Calibration:

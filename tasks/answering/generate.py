@@ -1,7 +1,7 @@
 """Have a language model write an answer, and read it part by part while it is written."""
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
@@ -44,20 +44,19 @@ class WrittenAnswer:
 
 
 def write(
-    model: StreamingModel, model_input: ModelInput, may_ask_again: Callable[[], bool] | None
+    model: StreamingModel, model_input: ModelInput, *, may_ask_again: bool
 ) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
     """Yield the events of an answer while the model writes, then the whole answer.
 
-    A reply without a sentence is read for sentences of its reasoning that a passage supports. If there are none, the model is
-    asked once more, for the answer alone, if ``may_ask_again`` (the budget) says so; None takes the reply as it is. Raises
-    ``UserError`` if the model can't be used as configured.
+    With ``may_ask_again``, a reply without a sentence is read for sentences of its reasoning that a passage supports; if there
+    are none, the model is asked once more, for the answer alone. Raises ``UserError`` if the model can't be used as configured.
     """
     answer, reply = yield from _read(model, model_input)
-    if may_ask_again is not None and answer.failure in (NO_ANSWER_WRITTEN, NO_SENTENCE):
+    if may_ask_again and answer.failure in (NO_ANSWER_WRITTEN, NO_SENTENCE):
         thoughts = _supported_thoughts(reply, model_input)
         if thoughts:
             answer = WrittenAnswer(thoughts, note=FROM_THOUGHT)
-        elif may_ask_again():
+        else:
             messages = (
                 *model_input.messages,
                 Message("assistant", reply[-MOST_REPEATED:] or "…"),

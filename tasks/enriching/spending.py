@@ -54,26 +54,22 @@ def spent_on(descriptions: Sequence[Description]) -> Spent:
     )
 
 
-def _holds(limit: Spend, total: Spent) -> bool:
-    pairs = (
-        (total.calls, limit.calls),
-        (total.input_tokens + total.output_tokens, limit.tokens),
-        (total.money, limit.money),
-    )
-    return all(maximum is None or value <= maximum for value, maximum in pairs)
-
-
 class Budget:
-    """The budget of a refresh, and of all of a corpus, which spent ``before``; running calls count with their maximum cost."""
+    """What calls may spend together; running calls count with their maximum cost."""
 
-    def __init__(self, refresh: Spend, corpus: Spend, before: Spent) -> None:
-        self._refresh, self._corpus, self._before = refresh, corpus, before
+    def __init__(self, limit: Spend) -> None:
+        self._limit = limit
         self._spent = self._reserved = Spent()
         self._lock = threading.Lock()
 
     def _allows(self, cost: Spent) -> bool:
         total = self._spent + self._reserved + cost
-        return _holds(self._refresh, total) and _holds(self._corpus, self._before + total)
+        pairs = (
+            (total.calls, self._limit.calls),
+            (total.input_tokens + total.output_tokens, self._limit.tokens),
+            (total.money, self._limit.money),
+        )
+        return all(maximum is None or value <= maximum for value, maximum in pairs)
 
     def reserve(self, cost: Spent) -> bool:
         """Reserve the maximum cost of a call; False if it exceeds the budget."""

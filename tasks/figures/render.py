@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from schemas.corpus import ParseOptions
 from schemas.documents import Figure, Kind, LayoutLabel, Line, PageRegion, Role
 from schemas.drawings import Image, Pixels
 from schemas.errors import BadInputError
@@ -106,9 +105,8 @@ KeepFigure = Callable[[str, bytes], None]
 class FigureCollector:
     """The figures of a document so far."""
 
-    def __init__(self, options: ParseOptions, keep_figure: KeepFigure) -> None:
+    def __init__(self, keep_figure: KeepFigure) -> None:
         self.figures: dict[str, Figure] = {}
-        self._options = options
         self._keep_figure = keep_figure
         self._blank: set[str] = set()
         # A reference to an image keeps it equal to its later occurrences.
@@ -161,7 +159,7 @@ class FigureCollector:
         return self._keep(scaled(pixels, MAX_FIGURE_PIXELS)), raw_sha1
 
     def _drawn(self, page: PdfPage, box: BBox) -> Figure:
-        pixels = page.draw(box, dpi=self._options.render_dpi, max_pixels=MAX_FIGURE_PIXELS)
+        pixels = page.draw(box, dpi=RENDER_DPI, max_pixels=MAX_FIGURE_PIXELS)
         return self._keep(rotated_pixels(pixels, page.rotation))
 
     def _keep(self, pixels: Pixels) -> Figure:
@@ -179,6 +177,9 @@ def stream_sha1(image: PdfImage) -> str | None:
     stream = image.stream()
     return None if stream is None else hashlib.sha1(stream, usedforsecurity=False).hexdigest()
 
+
+RENDER_DPI = 150
+"""Resolution of figures that are more than one embedded image."""
 
 MAX_FIGURE_PIXELS = 16_000_000
 """Pixels of a figure; larger ones are scaled. It is in the key of a parse."""

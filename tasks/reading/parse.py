@@ -128,7 +128,7 @@ def parse(
             FailureCode.PAGE_LIMIT,
         )
     opened(document.page_count)
-    reading = _Reading(document, options.layout, FigureCollector(options, keep_figure))
+    reading = _Reading(document, options.layout, FigureCollector(keep_figure))
     reading.read_all()
     placements = without_logos(without_repeats(reading.placements, reading.pages), reading.pages, reading.lines)
     # Pictures on many pages that turn out to be templates have lost their figures by now.

@@ -200,11 +200,9 @@ class Factory(Protocol):
 names = itertools.count()
 
 
-def _weaviate(request: pytest.FixtureRequest, *, exact: bool = False) -> Factory:
+def _weaviate(request: pytest.FixtureRequest) -> Factory:
     server: WeaviateServer = request.getfixturevalue("weaviate")
-    return lambda _folder, languages=(): WeaviateIndex(
-        server, f"Contract_{os.getpid()}_{next(names)}", exact=exact, languages=languages
-    )
+    return lambda _folder, languages=(): WeaviateIndex(server, f"Contract_{os.getpid()}_{next(names)}", languages=languages)
 
 
 ENGINES: dict[str, Callable[[pytest.FixtureRequest], Factory]] = {
@@ -213,7 +211,6 @@ ENGINES: dict[str, Callable[[pytest.FixtureRequest], Factory]] = {
         lambda folder, languages=(): LanceIndex(str(folder / "versions" / "v1" / "lance"), "Corpus_v1", languages=languages)
     ),
     "weaviate": _weaviate,
-    "weaviate-exact": lambda request: _weaviate(request, exact=True),
 }
 
 
@@ -890,8 +887,8 @@ def made(weaviate: WeaviateServer) -> Iterator[Callable[..., WeaviateIndex]]:
     """Make collections that are dropped in the end."""
     indexes: list[WeaviateIndex] = []
 
-    def make(*, exact: bool = False) -> WeaviateIndex:
-        indexes.append(WeaviateIndex(weaviate, f"Contract_{os.getpid()}_{next(names)}", exact=exact))
+    def make() -> WeaviateIndex:
+        indexes.append(WeaviateIndex(weaviate, f"Contract_{os.getpid()}_{next(names)}"))
         return indexes[-1]
 
     yield make
@@ -903,15 +900,14 @@ def made(weaviate: WeaviateServer) -> Iterator[Callable[..., WeaviateIndex]]:
 class TestWeaviate:
     """What only this engine has: a server, an approximate index from the first row on, an alias."""
 
-    @pytest.mark.parametrize(("exact", "bound"), [(False, 0.95), (True, 0.99)])
-    def test_many_rows(self, made: Callable[..., WeaviateIndex], exact: bool, bound: float) -> None:
-        index, reference = made(exact=exact), MemoryIndex()
+    def test_many_rows(self, made: Callable[..., WeaviateIndex]) -> None:
+        index, reference = made(), MemoryIndex()
         for search_index in (index, reference):
             fill(search_index, *many_rows())
         questions = unit_vectors(20, seed=9)
         assert index.count() == 4000
-        assert recall_at_10(index, reference, list(questions)) >= bound
-        assert recall_at_10(index, reference, list(unit_vectors(20, seed=9, dimension=8)), "image") >= bound
+        assert recall_at_10(index, reference, list(questions)) >= 0.95
+        assert recall_at_10(index, reference, list(unit_vectors(20, seed=9, dimension=8)), "image") >= 0.95
         assert (
             recall_at_10(index, reference, list(unit_vectors(20, seed=9, dimension=16).reshape(5, 4, 16)), "late") >= 0.95
         )

@@ -77,18 +77,13 @@ print(json.dumps({
 
 
 @pytest.mark.slow
-def test_evaluations_start_when_a_version_goes_live_and_at_the_hours_of_the_corpora(
-    tmp_path: Path, airflow_env: dict[str, str]
-) -> None:
+def test_evaluations_start_when_a_version_goes_live_and_at_night(tmp_path: Path, airflow_env: dict[str, str]) -> None:
     (tmp_path / "pumps.yaml").write_text("name: pumps\nsource: x\n")
-    (tmp_path / "winches.yaml").write_text("name: winches\nsource: x\noperations: {nightly_h: 22}\n")
-    schedule = described(tmp_path, airflow_env, _SCHEDULE)
-    assert schedule["assets"] == ["inset://pumps/", "inset://winches/"]
-    assert (schedule["cron"], schedule["start"]) == ("0 3,22 * * *", "None")
-    for name in ("pumps", "winches"):
-        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\nsource: x\noperations: {{nightly_h: null}}\n")
-    off = described(tmp_path, airflow_env, _SCHEDULE)
-    assert (off["cron"], off["assets"]) == (None, schedule["assets"])
+    (tmp_path / "winches.yaml").write_text("name: winches\nsource: x\n")
+    for hour, cron in ((None, "0 3 * * *"), ("22", "0 22 * * *")):
+        schedule = described(tmp_path, airflow_env | ({"INSET_EVALUATE_HOUR": hour} if hour else {}), _SCHEDULE)
+        assert schedule["assets"] == ["inset://pumps/", "inset://winches/"]
+        assert (schedule["cron"], schedule["start"]) == (cron, "None")
 
 
 def test_a_version_that_is_confirmed_after_it_went_live_has_not_moved() -> None:

@@ -75,8 +75,7 @@ class Library:
 
 
 def _write(folder: Path, name: str, extra: str = "") -> Workspace:
-    operations = f"operations: {{nightly_h: {(datetime.now(UTC).hour + 12) % 24}}}"
-    settings = f'schedule: "@once"\nquestions: ../questions.jsonl\n{operations}\n{extra}'
+    settings = f'schedule: "@once"\nquestions: ../questions.jsonl\n{extra}'
     return open_workspace(str(write_corpus(folder, settings, name=name, source=name)))
 
 
@@ -90,7 +89,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
         write_manual(folder / name / "pump.pdf", "water pump", seed=1)
         write_manual(folder / name / "winch.pdf", "steel winch", seed=2)
         _write(folder, name)
-    with running(folder, parts=EVERY_PART) as running_airflow:
+    not_now = {"INSET_EVALUATE_HOUR": str((datetime.now(UTC).hour + 12) % 24)}
+    with running(folder, parts=EVERY_PART, environment=not_now) as running_airflow:
         yield running_airflow
 
 

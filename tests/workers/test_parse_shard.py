@@ -239,14 +239,14 @@ def test_a_store_that_does_not_answer_is_nobodys_failure(room: Room) -> None:
 @pytest.mark.parametrize(
     ("change", "parses_anew"),
     [
-        (lambda options: options.model_copy(update={"render_dpi": 100}), True),
+        (lambda options: options.model_copy(update={"layout": "never"}), True),
         (lambda options: options.model_copy(update={"timeout_s": 7.0}), False),
         (lambda options: options.model_copy(update={"memory_mb": 300}), False),
         (lambda options: options.model_copy(update={"max_pages": 7}), False),
         (lambda options: options.model_copy(update={"passwords_env": "PASSWORDS"}), False),
         (lambda options: options.model_copy(update={"workers": 7, "shard_mb": 1.0}), None),
     ],
-    ids=["dpi", "time", "memory", "pages", "passwords", "workers"],
+    ids=["layout", "time", "memory", "pages", "passwords", "workers"],
 )
 def test_what_a_parse_depends_on(change: Callable[[ParseOptions], ParseOptions], parses_anew: bool | None) -> None:
     """A limit that was raised is a reason to try a failed document again, and none to parse a finished one again."""

@@ -12,7 +12,6 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import (
     CaptionTarget,
     StructuredFiles,
-    add_spent,
     caption_targets,
     describable_by,
     drawn_cache,
@@ -56,8 +55,7 @@ def describe_targets(
     """
     captioned = Captioned()
     for name, captioner in workspace.captioners.items():
-        doc_ids = [doc_id for doc_id in documents if workspace.captioner_of(captioner.subject, sources[doc_id]) == name]
-        caption_work, calls = _Work(workspace, captioner, doc_ids, budget), Calls()
+        caption_work, calls = _Work(workspace, captioner, documents, budget), Calls()
         captioned.spent[name] = caption_work.describe(calls, report)
         captioned.counts.update({f"calls_with_{fault}": count for fault, count in calls.faults.items()})
         undescribed = caption_work.over_budget + len(caption_work.unanswered)
@@ -139,17 +137,13 @@ class _Work:
                 total += spent_on(descriptions)
                 report(Step.CAPTION, self.answered, max(self.total, self.answered), _in_words(total))
         if calls.usage.calls > total.calls:  # failed calls cost money too
-            cost_of_failed = cost_of(captioner.options.price, calls.usage) - total
-            add_spent(store, cost_of_failed)
-            total += cost_of_failed
+            total = cost_of(captioner.options.price, calls.usage)
         return total
 
     def _write(self, descriptions: Sequence[Description]) -> None:
         with self._lock:
-            # Stored before they are counted: without a count yet, ``add_spent`` adds up the stored replies.
             self._cache.append(table_of(Description, descriptions))
             self._cache.compact()
-        add_spent(self._workspace.store, spent_on(descriptions))
 
     def _record(self, outcome: Outcome[Reply]) -> Description | None:
         """Count an outcome, and return the description to store; None where the model couldn't be reached."""

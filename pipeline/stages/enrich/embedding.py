@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from backends.stores.objects import unless_damaged
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import SpaceVectors, batched_rows, open_vectors
-from pipeline.records.descriptions import add_spent
 from pipeline.records.expected_calls import vectors_of
 from ray_jobs.embed import BATCHES_A_CALL, embed, is_few
 from ray_jobs.pools import Outcome, RowFailure
@@ -156,7 +155,6 @@ class Embedding:
         if endpoint is None:
             yield from embed(missing, contents, space, corpus.embedding_models, store.root, corpus.ray, Usage())
             return
-        add_spent(store, Spent())  # a count that is new begins with the cost of stored replies, and of nothing else
         batch, embedded_count = space.entry(corpus.embedding_models).batch_size, 0
         for batch_names in batched(missing, batch * BATCHES_A_CALL):
             characters = sum(len(contents[name].text or "") for name in batch_names)
@@ -173,7 +171,6 @@ class Embedding:
                 # In ``finally``, since calls cost money even if a later one fails.
                 spent = cost_of(endpoint.price, usage)
                 self._budget.settle(maximum_cost, spent)
-                add_spent(store, spent)
                 if spent.calls:
                     name = vectors_of(space)
                     self.paid[name] = self.paid.get(name, Spent()) + spent

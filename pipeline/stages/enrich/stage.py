@@ -15,7 +15,7 @@ from backends.stores.objects import existing
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import documents_of, passages
-from pipeline.records.descriptions import drawn_cache, read_spent
+from pipeline.records.descriptions import drawn_cache
 from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections_by_id, parsed_documents
 from pipeline.records.ledger import readable_ledger
 from pipeline.records.notes import StageNote, read_plan, write_note
@@ -78,8 +78,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         failed = {doc_id: failure for doc_id, failure in structuring.failed.items() if doc_id in sources}
         structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
         counts |= draw(workspace, structured, report)
-        limits = workspace.corpus.budget
-        budget = Budget(limits, limits.corpus, read_spent(workspace.store))
+        budget = Budget(workspace.corpus.budget)
         # Before vectors are made, since descriptions are embedded with their rows.
         captioned = describe_targets(workspace, structured, sources, plan.run_id, budget, report)
         embedding = Embedding(workspace, _documents_before(workspace, plan, sources), budget, ray, report)

@@ -488,15 +488,6 @@ def test_who_makes_requests_can_stop(endpoint: EndpointServer) -> None:
     assert len(names) == len(endpoint.calls) <= 5 + 2
 
 
-def test_calls_are_spread_over_the_minute(endpoint: EndpointServer, clock: Clock) -> None:
-    endpoint.script(status(500))
-    model = made(endpoint, clock, options={"requests_per_minute": 20, "concurrency": 4})
-    asked(model, *"abcdef")
-    asked(model, "g")
-    assert len(endpoint.calls) == 8
-    assert clock.passed >= 7 * 3 - 1e-9
-
-
 def test_who_asks_may_stop_listening(endpoint: EndpointServer) -> None:
     endpoint.replies = lambda call: hang() if call.prompt != "0" else "Words."
     answers = made(endpoint, options={"concurrency": 3}).replies(

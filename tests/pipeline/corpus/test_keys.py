@@ -19,7 +19,7 @@ models:
   reads: {kind: llm, model: acme/llm, revision: "1", endpoint: {url: "http://localhost:1/v1"}}
 captions:
   captioner: far
-  by_source: {"phones/**": near}
+  summaries: near
 """
 
 
@@ -52,19 +52,19 @@ def test_what_was_paid_for_keeps_its_key_until_how_models_are_used_changes(
     )
     monkeypatch.setattr(endpoint, "SETTINGS_VERSION", "2")
     raised = keys(tmp_path)
-    assert (raised["far"] != first["far"], raised["near"]) == (True, first["near"])
+    assert (raised["far"] != first["far"], raised["near (texts)"]) == (True, first["near (texts)"])
     monkeypatch.setattr(local_model, "SETTINGS_VERSION", "2")
-    assert keys(tmp_path)["near"] != first["near"]
+    assert keys(tmp_path)["near (texts)"] != first["near (texts)"]
 
 
 def test_pages_have_their_captioner_whatever_their_source(tmp_path: Path) -> None:
     file = tmp_path / "manuals.yaml"
     file.write_text(f"{CORPUS}  pages: context\n")
     by_words = open_workspace(str(file))
-    assert by_words.captioner_of("page", "phones/a.pdf") is None
+    assert by_words.captioner_of("page") is None
     file.write_text(f"{CORPUS}  pages: far\n")
     by_model = open_workspace(str(file))
-    assert by_model.captioner_of("page", "phones/a/b.pdf") == "far (pages)"
+    assert by_model.captioner_of("page") == "far (pages)"
     assert [name for name, captioner in by_model.captioners.items() if captioner.subject == "page"] == ["far (pages)"]
     assert by_words.keys.assembled != by_model.keys.assembled
     assert by_words.keys.structured == by_model.keys.structured

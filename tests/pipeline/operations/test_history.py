@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import Workspace
-from pipeline.operations.history import changes, history, spending, version_names
-from pipeline.records.descriptions import add_spent
+from pipeline.operations.history import changes, history, version_names
 from pipeline.records.manifests import manifest_name
 from pipeline.records.notes import StageNote, write_note
 from pipeline.records.publication import publish_version
@@ -32,15 +31,11 @@ def test_each_version_has_its_state(folder: Path) -> None:
     assert "a loss of 80 %" in rows[2].refusals[0]
 
 
-def test_money_of_all_runs_is_shown_with_its_share_of_the_limit(folder: Path) -> None:
-    store = write_corpus(folder, "pumps", versions=2, more="budget: {corpus: {money: 20}}\n")
+def test_money_is_that_of_each_run_published_or_not(folder: Path) -> None:
+    store = write_corpus(folder, "pumps", versions=2)
     store.replace(f"versions/{version_name(2)}/plan.json", b"{}")
     write_note(store, version_name(2), Stage.ENRICH, StageNote(seconds=3.0, spent={"vlm": Spent(calls=4, money=2.0)}))
-    add_spent(store, Spent())  # the first counts what is stored
-    add_spent(store, Spent(calls=28, money=5.0))
     assert [row.money for row in history(store, version_names(store))] == [2.0, 1.5, 1.5]
-    total = spending(str(folder / "corpora" / "pumps.yaml"), store)
-    assert (total.spent.money, total.limit, total.share) == (5.0, 20.0, 0.25)
 
 
 def test_an_override_says_who_and_why(folder: Path) -> None:

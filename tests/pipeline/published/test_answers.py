@@ -343,26 +343,13 @@ def test_three_rounds_judge_refine_and_keep_what_was_found(corpus: PublishedCorp
     assert sum(step.step.startswith("sufficient?") for step in result.trace or []) == 2
 
 
-def test_an_answer_stays_within_its_budget(folder: Path, model: EndpointServer) -> None:
-    model.replies = lambda _call: '{"sufficient": false, "query": "pump"}'
-    model.calls.clear()
-    with closing(opened(folder, "answer: {budget: {calls: 1}}\n")) as corpus:
-        assert len(corpus.answer(AnswerQuery(QUESTION, answer="written", settings={"rounds": 3})).rounds) == 1
-        assert len(model.calls) == 1
-    with closing(opened(folder, "answer: {budget: {tokens: 10}}\n")) as corpus:
-        assert "budget" in corpus.answer(AnswerQuery(QUESTION, answer="written")).note
-        assert len(model.calls) == 1
-
-
-def test_the_corpus_file_names_model_and_prompt_for_all_presets(folder: Path, model: EndpointServer) -> None:
-    (folder / "corpora" / "own.md").write_text("Answer in rhyme.\n===\n$passages\n\nQuestion: $question\n$pictures\n")
+def test_the_corpus_file_names_the_model_for_all_presets(folder: Path, model: EndpointServer) -> None:
     model.replies = lambda _call: "It takes 21 bar [P1]."
-    with closing(opened(folder, "answer: {model: vlm, prompt: ./own.md, presets: ../paper-answers}\n")) as corpus:
+    with closing(opened(folder, "answer: {model: vlm, presets: ../paper-answers}\n")) as corpus:
         default = corpus.answer_presets()[0]
         assert (default.name, default.settings.model, default.missing) == ("written", "vlm", [])
         corpus.answer(AnswerQuery(QUESTION))
         assert [message["role"] for message in model.calls[-1].json["messages"]] == ["system", "user"]
-        assert model.calls[-1].prompt.startswith("Answer in rhyme.")
         assert model.calls[-1].pictures == []
         corpus.answer(AnswerQuery(QUESTION, answer="bt-images-clip"))
         assert model.calls[-1].pictures
@@ -376,13 +363,15 @@ def test_the_corpus_file_names_model_and_prompt_for_all_presets(folder: Path, mo
 def test_presets_of_ones_own_stand_beside_the_packaged_ones(folder: Path, model: EndpointServer) -> None:
     preset_folder = folder / "corpora" / "ways"
     preset_folder.mkdir(exist_ok=True)
+    (folder / "corpora" / "own.md").write_text("Answer in rhyme.\n===\n$passages\n\nQuestion: $question\n$pictures\n")
     (preset_folder / "short.yaml").write_text(
-        "label: Short\nsentence: one passage\nmodel: llm\npassages: 1\nretrieval: bm25\n"
+        "label: Short\nsentence: one passage\nmodel: llm\npassages: 1\nretrieval: bm25\nprompt: ./own.md\n"
     )
     with closing(opened(folder, "answer: {presets: ways, preset: short}\n")) as corpus:
         model.replies = lambda _call: "It takes 21 bar [P1]."
         assert corpus.answer(AnswerQuery(QUESTION)).preset == "short"
         assert re.findall(r"(?m)^\[P\d+\]", model.calls[-1].prompt) == ["[P1]"]
+        assert model.calls[-1].prompt.startswith("Answer in rhyme.")
 
 
 def test_a_picture_of_the_question_goes_to_the_model_and_to_a_search_that_takes_pictures(
@@ -430,7 +419,6 @@ def test_a_prompt_that_a_request_names_is_a_packaged_one(corpus: PublishedCorpus
     [
         ("answer: {model: gpt}\n", "models.gpt"),
         ("answer: {preset: magic}\n", "answer.preset"),
-        ("answer: {model: llm, prompt: nowhere.md}\n", "nowhere.md"),
     ],
 )
 def test_plan_and_doctor_say_what_is_wrong_with_answers(folder: Path, extra: str, says: str) -> None:

@@ -96,7 +96,7 @@ def test_a_version_says_which_ranking_it_was_judged_by_and_is_judged_again_by_an
     ("first_settings", "second_settings"),
     [
         ("", "retrieval: {preset: hybrid}\n"),
-        ("", "index: {exact: true, replicas: 3}\n"),
+        ("", "index: {replicas: 3}\n"),
         (
             "index: {engine: weaviate, url: 'http://h:1'}\n",
             "index: {engine: weaviate, url: 'http://h:1', api_key_env: K}\n",
@@ -111,9 +111,7 @@ def test_what_shapes_no_version_is_in_no_key(corpus_file: Path, first_settings: 
     assert keys[0] == keys[1]
 
 
-@pytest.mark.parametrize(
-    "settings", ["url: 'http://h:2'", "url: 'http://h:1', exact: true", "url: 'http://h:1', replicas: 2"]
-)
+@pytest.mark.parametrize("settings", ["url: 'http://h:2'", "url: 'http://h:1', replicas: 2"])
 def test_another_server_or_shape_is_another_collection(corpus_file: Path, settings: str) -> None:
     folder = corpus_file.parent.parent
     base_keys = open_workspace(str(write_corpus(folder, "index: {engine: weaviate, url: 'http://h:1'}\n"))).keys

@@ -375,7 +375,7 @@ def test_a_kept_document_is_read_again_when_parsing_changes(published: Workspace
     original_pdf = pump.read_bytes()
     pump.write_bytes(original_pdf[: int(len(original_pdf) * 0.7)])
     assert _left_out(refresh(published)) == {"pump.pdf": FailureCode.EARLIER_KEPT}
-    published.file.write_text(published.file.read_text().replace("workers: 2", "workers: 2, render_dpi: 120"))
+    published.file.write_text(published.file.read_text().replace("layout: never", "layout: every_page"))
     later = open_workspace(str(published.file))
     assert refresh(later).published
     assert sha256(original_pdf) in _documents(later)

@@ -15,6 +15,7 @@ from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.geometry import BBox
 from schemas.tags import TagTemplate, placeholders, restore
 from schemas.versions import LedgerRow, Status
+from tasks.figures.render import RENDER_DPI
 from tasks.reading.parse import parse
 from tests.manuals import picture, sentence
 
@@ -571,7 +572,7 @@ def test_a_drawing_with_a_caption_is_one_picture_with_the_names_of_its_axes() ->
     assert {line.text for line in inside} == {"Torque", "Speed in rpm"}
     assert all(line.bbox & placement.bbox == line.bbox for line in inside)
     assert placement.bbox.y1 < 376, "the caption isn't part of the picture"
-    assert _seen(parsed, images).width == pytest.approx(placement.bbox.width * OPTIONS.render_dpi / 72, abs=2)
+    assert _seen(parsed, images).width == pytest.approx(placement.bbox.width * RENDER_DPI / 72, abs=2)
 
 
 def test_labels_drawn_over_an_image_are_part_of_the_picture() -> None:

@@ -227,7 +227,7 @@ def _keys(site: Site) -> Iterator[Attack]:
         yield Attack("keys", path, UNKNOWN, headers=headers, key=None, without=good)
     for place in (f"{path}?key={good}", f"{path}?api_key={good}", f"{path}?access_token={good}"):
         yield Attack("keys", place, UNKNOWN, key=None, without=good)
-    for place in ("/v1/corpora", "/v1/presets", f"{path}/documents", f"{path}/versions"):
+    for place in ("/v1/corpora", f"{path}/documents", f"{path}/versions"):
         yield Attack("keys", place, UNKNOWN, key=None)
         yield Attack("keys", place, UNKNOWN, key="expired")
     for place in ("/mcp", f"{path}/search", f"{path}/answer"):

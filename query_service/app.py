@@ -59,7 +59,6 @@ from schemas.errors import InsetError
 from schemas.filters import inputs
 from schemas.reports import CorpusOverview, VersionList
 from schemas.retrieval import PresetInfo
-from tasks.answering.presets import packaged, preset_info
 
 _logger = logging.getLogger("inset.query_service")
 
@@ -145,7 +144,6 @@ def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]
 
 _A_TIME = datetime(2026, 3, 1, 6, 20, tzinfo=UTC)
 _A_CORPUS = CorpusOverview(name="handbooks", version=A_VERSION, since=_A_TIME, documents=120, pages=8400, rows=31000)
-_A_PRESET = preset_info(packaged()["hybrid"]).model_dump(mode="json")
 
 _listing = APIRouter(responses={code: ERRORS[code] for code in (401, 403, 429)})
 _v1 = APIRouter(prefix="/v1/corpora", responses=ERRORS)
@@ -161,12 +159,6 @@ def corpora(request: Request) -> list[CorpusOverview]:
 def overview(corpus: Corpus) -> CorpusOverview:
     """A summary of the live version of a corpus."""
     return corpus.overview()
-
-
-@_listing.get("/v1/presets", tags=["corpora"], responses=example([_A_PRESET]))
-def packaged_presets() -> list[PresetInfo]:
-    """The packaged retrieval presets, the default first; a corpus may have more, and may lack what some need."""
-    return [preset_info(preset) for preset in packaged().values()]
 
 
 @_v1.get("/{corpus}/presets", tags=["corpora"])

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from schemas.ids import sha256
 from schemas.printing import is_plain
 
 EVERYONE = "everyone"
@@ -47,11 +46,6 @@ def of_site(names: Iterable[str], site: str | None) -> Principals:
     """Return principals with each group named by its site, so that groups of two sites never share a name."""
     prefix = "" if site is None else f"{site}/"
     return frozenset(principal(name.replace("group:", f"group:{prefix}", 1)) for name in map(principal, names))
-
-
-def principals_digest(principals: Principals | None) -> str:
-    """Digest a reader's principals, for keys of caches; "" for a reader without limits."""
-    return "" if principals is None else sha256("\n".join(sorted(principals)).encode())[:16]
 
 
 @dataclass(frozen=True)

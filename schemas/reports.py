@@ -71,7 +71,6 @@ class CorpusOverview(Frozen):
     doc_types: dict[str, int] = Field({}, description="Documents by type, of those to which the corpus file gives one.")
     fields: list[Facet] = Field([], description="Fields of the corpus's own, which the filter where compares.")
     modalities: list[Modality] = Field([], description="What its rows are.")
-    suggestions: list[str] = Field([], description="Questions to start with, such as the corpus's golden ones.")
     sources: list[str] = Field([], description="Sources of its documents, for completing a filter; may be cut short.")
     presets: list[SearchPreset] = Field([], description="How it can be searched; the first is the default.")
     problem: str = Field("", description="Why it can't be searched now, in one line; empty when it can.")

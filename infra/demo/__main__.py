@@ -104,8 +104,7 @@ def demo(children: Children) -> NoReturn:
         say("starting the search page", timed=True)
         service.start()
         say(f"the search page is up: {service.address}", timed=True)
-    first = "" if (HOME / "migrated").is_file() else "; the first time this takes a minute or two"
-    say(f"starting Airflow{first}", timed=True)
+    say("starting Airflow; the first time this takes a minute or two", timed=True)
     airflow.start()
     say(f"Airflow is up: {airflow.address}", timed=True)
     succeeded = Watch(airflow, airflow.refresh()).until_done()

@@ -3,7 +3,6 @@
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import time
 import urllib.error
@@ -11,7 +10,6 @@ import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
 from datetime import datetime
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +94,7 @@ class Airflow:
         return file.read_text()
 
     def _migrate(self) -> None:
-        """Migrate the database to the installed Airflow; recreate it if an earlier migration was interrupted."""
-        migration_mark = HOME / "migrated"
-        installed = installed_version("apache-airflow-core")
-        if migration_mark.is_file() and migration_mark.read_text() == installed:
-            AIRFLOW_LOG.write_bytes(b"")
-            return
-        if not migration_mark.is_file():
-            shutil.rmtree(HOME)
-            HOME.mkdir()
-        migration_mark.unlink(missing_ok=True)
+        """Bring the database to the installed Airflow."""
         with AIRFLOW_LOG.open("wb") as log:
             command = [str(BIN / "airflow"), "db", "migrate"]
             process = subprocess.run(
@@ -119,8 +108,9 @@ class Airflow:
                 start_new_session=True,
             )
         if process.returncode:
-            raise DemoError(f"Airflow could not make its database; look at {AIRFLOW_LOG}\n{tail(AIRFLOW_LOG)}")
-        migration_mark.write_text(installed)
+            raise DemoError(
+                f"Airflow could not make its database; look at {AIRFLOW_LOG}, or remove {HOME}\n{tail(AIRFLOW_LOG)}"
+            )
 
     def _healthy(self) -> bool:
         try:

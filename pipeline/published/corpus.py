@@ -63,7 +63,6 @@ VERSIONS_OPEN = 4
 
 Asked = TypeVar("Asked", Query, AnswerQuery)
 
-_SUGGESTIONS = 6
 _SOURCES_LISTED = 500
 
 
@@ -423,7 +422,6 @@ class PublishedCorpus:
             counts, facets = opened.shown_counts, opened.own_fields.facets(opened.are_visible)
             sources = sorted(source for names in opened.sources.values() for source in names)
             presets = [preset for preset in self._presets() if not opened.lacks(preset)]
-            suggestions = self._suggestions(opened)
         return CorpusOverview(
             name=self.name,
             version=pointer.version,
@@ -437,7 +435,6 @@ class PublishedCorpus:
             doc_types=counts.documents_by_type,
             fields=facets,
             modalities=[modality for modality in Modality if counts.rows_by_modality.get(modality)],
-            suggestions=suggestions,
             sources=sources[:_SOURCES_LISTED],
             presets=[_search_preset(preset) for preset in presets],
         )
@@ -453,19 +450,6 @@ class PublishedCorpus:
         """End the processes that draw pages, unless they are shared."""
         if self._owns_drawer:
             self.drawer.close()
-
-    def _suggestions(self, opened: OpenVersion) -> list[str]:
-        from evaluation.questions import load_questions
-
-        if self._workspace.corpus.questions is None:
-            return []
-        questions = [question for question in load_questions(self._workspace.corpus.questions) if question.answerable]
-        if isinstance(opened, ReaderVersion):
-            # A question tells of the documents that answer it; a file name may be that of several.
-            names = opened.unshared_names()
-            questions = [question for question in questions if names.issuperset(question.documents or [""])]
-        with_figures = [question.question for question in questions if question.figures]
-        return with_figures[:: max(1, len(with_figures) // _SUGGESTIONS)][:_SUGGESTIONS]
 
 
 def _search_preset(preset: Preset) -> SearchPreset:

@@ -29,7 +29,6 @@ from schemas.ports import WHOLE_TEXT, ObjectStore, ReadableIndex, Vector
 from schemas.rights import Rights
 from schemas.versions import Counts
 from tasks.answering.embedded_query import SentenceVectors
-from tasks.answering.narrow import names_of
 from tasks.answering.passages import RowPosition
 from tasks.answering.retrievers import Ranked
 
@@ -177,13 +176,6 @@ class ReaderVersion(OpenVersion):
     def are_visible(self, doc_ids: Sequence[str]) -> NDArray[np.bool_]:
         """Return which documents the reader may see."""
         return self.rights.which(doc_ids, self.principals)
-
-    def unshared_names(self) -> set[str]:
-        """Return the names of its documents that no document has which the reader may not see."""
-        names_by_visibility: dict[bool, set[str]] = {True: set(), False: set()}
-        for doc_id, sources in self.whole.sources.items():
-            names_by_visibility[doc_id in self.sources].update(names_of(doc_id, sources))
-        return names_by_visibility[True] - names_by_visibility[False]
 
     @cached_property
     def contents(self) -> Contents:

@@ -183,7 +183,7 @@ function together(ready) {
   for (const field of ready.flatMap(({ fields: own }) => own)) fields.set(field.name, [...(fields.get(field.name) ?? []), field]);
   const [first, ...others] = ready;
   return {
-    name: service.ALL, version: service.ALL, problem: null, sources: [], suggestions: ready.flatMap(({ suggestions }) => suggestions.slice(0, 2)),
+    name: service.ALL, version: service.ALL, problem: null, sources: [],
     documents: sum("documents"), pages: sum("pages"), figures: sum("figures"),
     languages: counts(ready.map(({ languages }) => languages)), doc_types: counts(ready.map(({ doc_types: types }) => types)),
     modalities: [...new Set(ready.flatMap(({ modalities }) => modalities))],
@@ -215,7 +215,6 @@ async function show() {
     : "";
   $("sources").replaceChildren(...overview.sources.map((source) => el("option", { value: source })));
   $("question").placeholder = overview.sources.length === 1 ? `Ask ${fileName(overview.sources[0])}` : "Ask a question";
-  drawSuggestions(overview.suggestions);
   drawScope();
   drawPicture();
   drawPinned();
@@ -263,13 +262,7 @@ function home() {
   say("", "evidence");
   document.body.dataset.view = "home";
   $("results").hidden = true;
-  $("suggestions").hidden = !$("suggestions").querySelector("li");
   if (matchMedia("(hover: hover)").matches && !viewer.isOpen()) $("question").focus();
-}
-
-function drawSuggestions(questions) {
-  $("suggestions").querySelector("ul").replaceChildren(...questions.slice(0, 6).map((question) =>
-    el("li", {}, el("button", { type: "button", onclick: () => begin(question) }, question))));
 }
 
 async function drawVersions() {
@@ -508,7 +501,6 @@ async function ask() {
   entitle();
   document.body.dataset.view = "results";
   clear($("notice"));
-  $("suggestions").hidden = true;
   $("results").hidden = false;
   $("heading").textContent = heading();
   clear($("provenance"));

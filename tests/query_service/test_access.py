@@ -218,10 +218,10 @@ class TestLimits:
         monkeypatch.setattr(access, "PER_MINUTE", 2)
         for client, last in ((REMOTE, 429), (LOCAL, 200)):
             asking = service(Access(), client)
-            assert [asking.get("/v1/presets").status_code for _ in range(3)] == [200, 200, last]
+            assert [asking.get("/v1/corpora").status_code for _ in range(3)] == [200, 200, last]
         proxied = service(Access(), LOCAL)
         addresses = ["192.0.2.7"] * 3 + ["192.0.2.8"]
-        statuses = [proxied.get("/v1/presets", headers={"x-forwarded-for": address}).status_code for address in addresses]
+        statuses = [proxied.get("/v1/corpora", headers={"x-forwarded-for": address}).status_code for address in addresses]
         assert statuses == [200, 200, 429, 200]
 
     def test_requests_at_once_are_bounded_until_they_end_or_fail(self, tmp_path: Path) -> None:

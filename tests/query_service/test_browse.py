@@ -158,12 +158,11 @@ class TestParts:
 
 
 class TestLists:
-    def test_a_cursor_holds_its_version_and_filters(self, client: TestClient) -> None:
+    def test_a_cursor_holds_its_version(self, client: TestClient) -> None:
         page = client.get(f"{BASE}/documents", params={"limit": 1}).json()
-        for wrong in ({"sort": "-source"}, {"version": ABSENT}, {"cursor": "AAAA"}, {"cursor": page["next"][:-2]}):
+        for wrong in ({"version": ABSENT}, {"cursor": "AAAA"}, {"cursor": page["next"][:-3]}):
             response = client.get(f"{BASE}/documents", params={"cursor": page["next"], **wrong})
             assert (response.status_code, response.headers["content-type"]) == (400, "application/problem+json"), wrong
-        assert client.get(f"{BASE}/rows", params={"cursor": page["next"]}).status_code == 400
         same = {"cursor": page["next"], "version": page["version"], "limit": 200}
         assert len(client.get(f"{BASE}/documents", params=same).json()["items"]) == 1
 

@@ -128,7 +128,7 @@ def test_words_of_a_document_never_become_markup(browser: Browser) -> None:
         ["figure .picture", "#lightbox[open] #lightbox-places button"],
         [".only", ".chip button", "#presets label:last-child input", "#modalities label:last-child input"],
         ["#filter", "#sentences"],
-        ["#home", "#suggestions"],
+        ["#home"],
     ],
     ids=["answer", "page", "figure", "filters", "more filters", "home"],
 )

@@ -87,7 +87,7 @@ def test_the_key_of_a_corpus_opens_it(tmp_path: Path, fakes: dict[str, Published
     assert [corpus["name"] for corpus in client.get("/v1/corpora", headers={"x-api-key": KEY}).json()] == ["a"]
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/readyz", "/healthz", "/openapi.json", "/static/app.js", "/v1/presets"])
+@pytest.mark.parametrize("path", ["/", "/api", "/readyz", "/healthz", "/openapi.json", "/static/app.js"])
 def test_pages_are_the_same_whoever_else_is_served(tmp_path: Path, fakes: dict[str, PublishedCorpus], path: str) -> None:
     fakes["ab"] = FakeCorpus("ab", live=False)
     for headers in ({}, {"x-api-key": KEY}):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.access import Allowed, of_site, principal, principals_digest
+from schemas.access import Allowed, of_site, principal
 from schemas.rights import NO_RIGHTS, Rights
 
 GROUPS = st.sampled_from(["everyone", "group:service", "group:Plant 4/Lyon", "user:4711", "user:a@b.de"])
@@ -32,12 +32,6 @@ def test_one_name_has_one_spelling() -> None:
 def test_a_site_names_groups_and_leaves_users() -> None:
     assert of_site(["group:members", "user:1", "everyone"], "lyon") == {"group:lyon/members", "user:1", "everyone"}
     assert of_site(["group:members"], None) == {"group:members"}
-
-
-def test_a_digest_tells_readers_apart_and_an_empty_set_from_no_limits() -> None:
-    digests = [principals_digest(names) for names in (None, frozenset(), frozenset({"group:a"}), frozenset({"group:b"}))]
-    assert len(set(digests)) == 4
-    assert digests[0] == ""
 
 
 @given(RIGHTS)

@@ -103,8 +103,8 @@ class _Tools:
             raise ResourceError(f"the service can't be reached: {error}") from error
 
     async def list_corpora(self, ctx: Context) -> list[dict[str, Any]]:
-        """List the corpora, with what each holds and questions to start with."""
-        fields = ("name", "documents", "pages", "figures", "languages", "doc_types", "suggestions", "problem")
+        """List the corpora, with what each holds."""
+        fields = ("name", "documents", "pages", "figures", "languages", "doc_types", "problem")
         async with self._asking(ctx) as inset:
             return [_select(fields, corpus) for corpus in await inset.corpora()]
 

@@ -71,10 +71,6 @@ class AsyncClient:
         """Return a summary of every corpus."""
         return await self._get("corpora")
 
-    async def packaged_presets(self) -> models.PackagedPresetsResponse:
-        """Return the packaged retrieval presets."""
-        return await self._get("presets")
-
     async def overview(self, corpus: str) -> models.CorpusOverview:
         """Return a summary of a corpus."""
         return await self._get("corpora/{}", corpus)

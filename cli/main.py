@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from cli.corpora import access, doctor, init, status
+from cli.correct import correct
 from cli.documents import export, parse
 from cli.feedback import feedback
 from cli.questions import ask, presets, search
@@ -46,7 +47,7 @@ def _options(
 
 for _function in (
     *(init, plan, refresh, versions, diff, rollback, publish, prune, forget, quarantine),
-    *(search, presets, ask, parse, export, serve, doctor, access, feedback, key, mcp, status, step),
+    *(search, presets, ask, parse, export, serve, doctor, access, feedback, correct, key, mcp, status, step),
 ):
     app.command()(_function)
 for _command in extensions("inset.commands"):

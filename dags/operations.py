@@ -168,6 +168,33 @@ def feedback() -> str:
 
 
 @task
+def correct() -> str:
+    """Correct a figure or block by hand, or take a correction back. Return what became of it, in words."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.operations.corrections import correct_part, undo_correction
+    from schemas.corrections import CorrectionKind
+
+    params = get_current_context()["params"]
+    with logged_errors():
+        workspace = open_workspace(corpus_file(params["corpus"]))
+        if params["undo"]:
+            undo_correction(workspace.store, params["undo"], by=person())
+            return f"{params['undo']} is undone; the next refresh applies that"
+        made = correct_part(
+            workspace.store,
+            workspace.corpus.name,
+            params["source"],
+            params["page"],
+            params["part"],
+            CorrectionKind(params["kind"]),
+            params["value"],
+            by=person(),
+            **{name: params[name] for name in ("reason", "row", "column")},
+        )
+    return f"{made.id}: {made.kind} corrected; the next refresh applies it"
+
+
+@task
 def watch() -> None:
     """Log the state of every corpus, send it as metrics, and fail if a person is needed."""
     from airflow.sdk import Variable
@@ -295,6 +322,24 @@ def _operations() -> Iterator[DAG]:
             "decision": decision,
             "page": answering_page,
             **{name: Param("", type="string", title=title) for name, title in texts.items()},
+        },
+        {"owner": "inset"},
+    )
+    kinds = ["caption", "description", "role", "kind", "title", "cell"]
+    texts = {"source": "Document", "part": "Figure or block", "value": "What is right", "undo": "Correction to undo"}
+    numbers = {"page": ("Page", 1, 1), "row": ("Row of a cell", -1, -1), "column": ("Column of a cell", -1, -1)}
+    yield _operation(
+        "inset_correct",
+        "Correct what was read from a document by hand, or take a correction back",
+        correct,
+        {
+            "corpus": _CORPUS,
+            "kind": Param("caption", type="string", enum=kinds, title="What is wrong"),
+            **{name: Param("", type="string", title=title) for name, title in texts.items()},
+            **{
+                name: Param(default, type="integer", minimum=least, title=title)
+                for name, (title, default, least) in numbers.items()
+            },
         },
         {"owner": "inset"},
     )

@@ -190,8 +190,9 @@ class RefreshRun:
         """Run one of ``ON_A_VERSION`` on an unfinished version."""
         with self.holding_lease():
             self._check_unfinished(version)
-            options = read_plan_summary(self.workspace.store, version).options
-            return WORK[stage](_with_budget(self.workspace, options), version, self._report)
+            plan = read_plan_summary(self.workspace.store, version)
+            workspace = replace(_with_budget(self.workspace, plan.options), by_hand=plan.corrections)
+            return WORK[stage](workspace, version, self._report)
 
     def changes_nothing(self, version: str) -> bool:
         """Return whether every retried document failed again and nothing else changed, so that no version is needed."""

@@ -10,6 +10,7 @@ import re
 _ON_TAB = "on the tab Inset of refresh_{corpus}"
 PLACES = {
     "access": "the DAG inset_access",
+    "correct": f"Corrections {_ON_TAB}",
     "diff": f"Compare selected, with these versions as From and To, {_ON_TAB}",
     "doctor": f"Refresh… {_ON_TAB}, which repairs what it can",
     "evaluate": "the DAG inset_evaluate",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from backends.models.rapid_layout_detector import RapidLayout
 from backends.models.rapidocr_recogniser import RapidOcr
 from backends.models.registry import TEXT_EMBEDDERS
-from backends.stores.document_files import ParsedDocumentFile, pack_structured, parsed_file, read_parsed, structured_file
+from backends.stores.document_files import ParsedDocumentFile, pack_structured, parsed_file, read_parsed
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.pools import Actor, Outcome, attempt, errors_as_bad_input, run_pool
@@ -20,6 +20,7 @@ from schemas.base import batched
 from schemas.corpus import ChunkOptions
 from schemas.corpus.models import EmbeddingModels
 from schemas.corpus.operations import RayOptions
+from schemas.corrections import StoredCorrection
 from schemas.documents import PageFailure, ParsedDocument, Recognised, Segmented, StructuredDocument
 from schemas.errors import FailureCode
 from schemas.ids import figure_file
@@ -28,6 +29,7 @@ from tasks.enriching.chunk import chunk
 from tasks.figures.pixel_rules import rules_in, straightened
 from tasks.figures.segment import cut, pictures_to_segment, pictures_with_tables, tables_in
 from tasks.reading.contents import build_tree
+from tasks.reading.correct import correct
 from tasks.reading.recognise import pictures_to_recognise
 from tasks.reading.structure import structure
 from tasks.reading.text_layers import layered_pages, pictures_to_compare, without_layer
@@ -204,26 +206,26 @@ class Unstructured:
     """Pictures without a result, and why."""
     fault_of_layer: str | None = None
     """Why OCR replaces its text layer."""
+    file: str = ""
+    """Where it is stored."""
+    corrections: tuple[StoredCorrection, ...] = ()
 
 
 class StructureActor:
     """Structures and chunks parsed documents, and stores the result."""
 
-    def __init__(
-        self, store_address: str, embeddings: EmbeddingModels, chunks: ChunkOptions, parse_key: str, structured_key: str
-    ) -> None:
+    def __init__(self, store_address: str, embeddings: EmbeddingModels, chunks: ChunkOptions, parse_key: str) -> None:
         self._store = open_store(store_address)
         self._count_tokens = TEXT_EMBEDDERS.find(embeddings.text_model).token_counter()
         self._chunks = chunks
-        self._keys = parse_key, structured_key
+        self._parse_key = parse_key
 
     def run(self, batch: Sequence[tuple[str, Unstructured]]) -> list[Outcome[bool]]:
         """Store the structure of each document."""
         return attempt(batch, self._structure)
 
     def _structure(self, unstructured: Unstructured) -> bool:
-        parse_key, structured_key = self._keys
-        parsed = read_parsed(self._store, parsed_file(unstructured.doc_id, parse_key))
+        parsed = read_parsed(self._store, parsed_file(unstructured.doc_id, self._parse_key))
         with errors_as_bad_input("structuring it"), infrequent_gc():
             document = structure_with(
                 parsed,
@@ -231,11 +233,12 @@ class StructureActor:
                 unstructured.segmented,
                 unstructured.unfinished,
                 unstructured.fault_of_layer,
+                unstructured.corrections,
             )
             chunks = chunk(document, self._count_tokens, max_tokens=self._chunks.tokens, by=self._chunks.by)
             data = pack_structured(document, build_tree(document), chunks)
         # Replaced, since an earlier result may lack model results, or be damaged.
-        self._store.replace(structured_file(unstructured.doc_id, structured_key), data)
+        self._store.replace(unstructured.file, data)
         return True
 
 
@@ -245,6 +248,7 @@ def structure_with(
     segmented: Sequence[Segmented],
     unfinished: Mapping[str, tuple[FailureCode, str]] = MappingProxyType({}),
     fault_of_layer: str | None = None,
+    corrections: Sequence[StoredCorrection] = (),
 ) -> StructuredDocument:
     """Structure a document with model results; pictures without one are among its failures.
 
@@ -273,12 +277,13 @@ def structure_with(
         {page.id: page.segments for page in segmented},
         {page.id: page.rules for page in segmented},
         {picture.id: picture.tables for picture in segmented if picture.tables},
+        corrections,
     )
     unread = {failure.page for failure in failures}
     document_failures = [
         failure for failure in document.failures if failure.code != FailureCode.NEEDS_OCR or failure.page not in unread
     ]
-    return dataclasses.replace(document, failures=(*document_failures, *failures))
+    return correct(dataclasses.replace(document, failures=(*document_failures, *failures)), corrections)
 
 
 def structure_all(
@@ -288,10 +293,9 @@ def structure_all(
     embeddings: EmbeddingModels,
     chunks: ChunkOptions,
     parse_key: str,
-    structured_key: str,
     ray: RayOptions,
 ) -> Iterator[list[Outcome[bool]]]:
-    """Structure documents and store each under its key; yield the outcomes."""
-    arguments = (store_address, embeddings, chunks, parse_key, structured_key)
+    """Structure documents and store each in its file; yield the outcomes."""
+    arguments = (store_address, embeddings, chunks, parse_key)
     rows = ((document.doc_id, document) for document in documents)
     return _run(StructureActor, arguments, rows, 1, FEW_DOCUMENTS, ray)

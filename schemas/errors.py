@@ -26,6 +26,7 @@ from schemas.base import Frozen
 class FailureCode(StrEnum):
     """Why a document, page or row is in quarantine. ``law_broken``: its rows violate an invariant of ``check``.
 
+    ``correction_lost``: what a person corrected isn't in the document any more.
     ``earlier_kept``: the file gives no document, or a doubtful or much smaller one, and the earlier document is kept.
     """
 
@@ -62,6 +63,7 @@ class FailureCode(StrEnum):
     NEEDS_LIBREOFFICE = "needs_libreoffice"
     NEEDS_PANGO = "needs_pango"
     HAS_ATTACHMENTS = "has_attachments"
+    CORRECTION_LOST = "correction_lost"
 
 
 OF_THE_SOURCE = frozenset({FailureCode.SOURCE_CHANGED, FailureCode.SOURCE_UNREADABLE})

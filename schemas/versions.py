@@ -11,6 +11,7 @@ from pydantic import AliasChoices, Field, ValidationError, ValidatorFunctionWrap
 
 from schemas.base import Frozen
 from schemas.corpus import Corpus
+from schemas.corrections import StoredCorrection
 from schemas.errors import FailureCode
 from schemas.gates import GateResult
 from schemas.ids import FIRST_VERSION
@@ -249,6 +250,9 @@ class Plan(Frozen, extra="ignore"):
     options: RunOptions = RunOptions()
     corpus: Annotated[Corpus | None, WrapValidator(_unless_of_another_release)] = Field(
         None, description="The options that the run keeps, however the corpus file is edited."
+    )
+    corrections: dict[str, list[StoredCorrection]] = Field(
+        {}, description="What people corrected, by document: the version is made with it."
     )
     assembled: str = Field("", description="Key of the work, which depends on the files that the corpus file names, too.")
 

@@ -207,7 +207,11 @@ def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None)
         source=source,
         doc_id=doc_id,
         page=failure.page,
-        step=Step.RECOGNISE if code is FailureCode.MODEL_FAILED or code in UNFINISHED else Stage.PARSE,
+        step=Step.RECOGNISE
+        if code is FailureCode.MODEL_FAILED or code in UNFINISHED
+        else Step.STRUCTURE
+        if code is FailureCode.CORRECTION_LOST
+        else Stage.PARSE,
         code=code,
         message=failure.message,
         run_id=run_id,

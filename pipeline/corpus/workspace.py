@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from backends.engines.lancedb_index import LanceIndex
@@ -11,6 +11,7 @@ from backends.engines.weaviate_server import WeaviateServer
 from backends.models import rapid_layout_detector, rapidocr_recogniser
 from backends.models.registry import EMBEDDERS
 from backends.stores.checked_store import join
+from backends.stores.document_files import structured_file
 from backends.stores.object_store import open_store
 from backends.stores.objects import read_model
 from backends.stores.s3_store import read_object, s3_client, s3_errors
@@ -19,6 +20,7 @@ from pipeline.corpus.corpora import find_corpus_file, load_corpus
 from pipeline.corpus.keys import Keys, keys_of
 from pipeline.corpus.prompts import CaptionerInUse, captioners_of
 from schemas.corpus import Collection, Corpus, IndexOptions
+from schemas.corrections import StoredCorrection
 from schemas.errors import UserError
 from schemas.ids import collection_name, key, version_file
 from schemas.models import NONE, Subject
@@ -27,6 +29,7 @@ from schemas.tags import TagTemplate
 from schemas.versions import ModelCard, VectorSpace
 from tasks.enriching.corrections import Corrections, CorrectionsError, parse_corrections
 from tasks.enriching.spaces import SPACES
+from tasks.reading.correct import CORRECT_VERSION
 
 INDEX_FILE = "index.json"
 INDEX_FOLDER = "lance"
@@ -34,10 +37,13 @@ INDEX_FOLDER = "lance"
 
 _MOST_CORRECTIONS_BYTES = 16 << 20
 
+ByDocument = Mapping[str, Sequence[StoredCorrection]]
+"""The corrections in the store of documents that have any, by document id."""
+
 
 @dataclass(frozen=True)
 class Workspace:
-    """An open corpus; its methods open source and index."""
+    """An open corpus; its methods open source and index. ``by_hand`` are the corrections in its store."""
 
     corpus: Corpus
     file: Path
@@ -48,6 +54,11 @@ class Workspace:
     spaces: Mapping[str, VectorSpace]
     captioners: Mapping[str, CaptionerInUse]
     corrections: Corrections
+    by_hand: ByDocument = field(default_factory=dict)
+
+    def structured_file(self, doc_id: str) -> str:
+        """Name the file of a structured document."""
+        return corrected_file(doc_id, self.keys.structured, self.by_hand)
 
     def captioner_of(self, subject: Subject) -> str | None:
         """Return the label of the captioner for a subject; None if no model describes it."""
@@ -129,6 +140,13 @@ class Workspace:
                 f"{self.file}: parse.passwords_env names {name}, which is not set; export it, a password a line"
             )
         return [line for line in os.environ[name].splitlines() if line]
+
+
+def corrected_file(doc_id: str, structured_key: str, by_hand: ByDocument) -> str:
+    """Name the file of a structured document with its corrections: those of another document leave it as it is."""
+    if ids := [correction.id for correction in by_hand.get(doc_id, ())]:
+        structured_key = key(structured=structured_key, corrections=ids, step=CORRECT_VERSION)
+    return structured_file(doc_id, structured_key)
 
 
 def open_index(

@@ -49,6 +49,8 @@ REMEDIES = {
     FailureCode.NEEDS_LIBREOFFICE: f"Install LibreOffice on the machines of refreshes (see inset doctor); {_BY_ITSELF}.",
     FailureCode.NEEDS_PANGO: f"Install Pango on the machines of refreshes (see inset doctor); {_BY_ITSELF}.",
     FailureCode.HAS_ATTACHMENTS: "The pages are indexed. Save the attachments into the source if their content matters.",
+    FailureCode.CORRECTION_LOST: "The document is indexed without it. Correct it anew, or: inset correct CORPUS --undo ID, "
+    "Corrections in Airflow.",
     FailureCode.LAW_BROKEN: "A fault of Inset: report the document with the message. Replay after an upgrade.",
 }
 """What an operator can do about each code."""

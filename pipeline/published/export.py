@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.csv import write_csv
 
-from backends.stores.document_files import StructuredDocumentFile, structured_file
-from pipeline.corpus.workspace import Workspace
+from backends.stores.document_files import StructuredDocumentFile
+from pipeline.corpus.workspace import Workspace, corrected_file
 from pipeline.records.access import read_current, read_rights
 from pipeline.records.columns import read_documents_columns
+from pipeline.records.corrections import corrections_of
 from pipeline.records.ledger import indexed_sources, read_ledger
 from pipeline.records.manifests import named_manifest
 from pipeline.records.publication import resolve_version
@@ -89,13 +90,14 @@ def export_tables(
     if principals is not None and workspace.corpus.access is not None:
         rights = read_rights(store, read_current(store).digest)
         sources = {doc_id: names for doc_id, names in sources.items() if rights.allows(doc_id, principals)}
+    by_hand = corrections_of(store, manifest.version)
     table_rows: list[dict[str, Any]] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise UserError(f"{folder} isn't empty; name a new folder")
         for number, (doc_id, names) in enumerate(sources.items(), 1):
-            file = StructuredDocumentFile(store, structured_file(doc_id, manifest.keys["structured"]))
+            file = StructuredDocumentFile(store, corrected_file(doc_id, manifest.keys["structured"], by_hand))
             for description, table in _tables(names[0], doc_id, file.blocks):
                 name = f"{description['name']}.{'csv' if csv else 'parquet'}"
                 if csv:

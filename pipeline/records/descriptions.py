@@ -8,7 +8,7 @@ from typing import get_args
 import pyarrow as pa
 
 from backends.models.languages import Py3LangId
-from backends.stores.document_files import ParsedDocumentFile, StructuredDocumentFile, parsed_file, structured_file
+from backends.stores.document_files import ParsedDocumentFile, StructuredDocumentFile, parsed_file
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from schemas.corpus.models import PERSON, EntryKind
@@ -26,6 +26,7 @@ from tasks.enriching.caption import (
 from tasks.enriching.caption_quality import missing_input
 from tasks.enriching.chunk import PageWords, rows_of_pages, words_of_pages
 from tasks.enriching.prompts import Surroundings, surroundings, surroundings_of_page, surroundings_of_text
+from tasks.reading.correct import descriptions_by_hand
 
 DRAWN = "drawn"
 
@@ -44,14 +45,20 @@ class StructuredFiles(StructuredDocumentFile):
     """A structured document with its pages and their pictures, each part read on first use."""
 
     def __init__(self, workspace: Workspace, doc_id: str, drawn: RecordCache | None) -> None:
-        super().__init__(workspace.store, structured_file(doc_id, workspace.keys.structured))
+        super().__init__(workspace.store, workspace.structured_file(doc_id))
         self.parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
         self._doc_id, self._drawn = doc_id, drawn
+        self._by_hand = workspace.by_hand.get(doc_id, ())
 
     @property
     def pages(self) -> tuple[Page, ...]:
         """Its pages."""
         return self.parsed.pages
+
+    @property
+    def by_hand(self) -> dict[str, str]:
+        """The descriptions of its figures that are corrections in the store."""
+        return descriptions_by_hand(self._by_hand, self._doc_id, self.placements) if self._by_hand else {}
 
     @functools.cached_property
     def words(self) -> dict[int, PageWords]:
@@ -172,7 +179,7 @@ class Descriptions:
             if label is not None:
                 results |= {(subject, name): wording for name, wording in self._by_model(label, files).items()}
             # Added last, so that corrections by people replace what models wrote.
-            if corrections := self._corrections:
+            if corrections := {**self._corrections, **(files.by_hand if subject == "figure" else {})}:
                 corrected = caption_targets(subject, files).keys() & corrections.keys()
                 results |= {(subject, name): DescriptionResult(PERSON, corrections[name]) for name in corrected}
         return results

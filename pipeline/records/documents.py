@@ -11,6 +11,7 @@ from backends.stores.document_files import parsed_file
 from backends.stores.objects import existing, unless_damaged
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.converted import read_converted
+from pipeline.records.corrections import corrections_of, ids_by_document
 from pipeline.records.descriptions import Descriptions, StructuredFiles, caption_targets, drawn_cache, target_ids
 from pipeline.records.ledger import indexed_pages, read_failures, read_ledger
 from pipeline.records.manifests import missing_or_cut, readable_manifest
@@ -91,8 +92,12 @@ def _inherited_from(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inh
     if failures is None:
         return NOTHING
     before = indexed_pages(read_ledger(store, manifest.version))
+    corrected, before_corrected = map(ids_by_document, (workspace.by_hand, corrections_of(store, manifest.version)))
     # A document that is parsed again was damaged; one that a budget left unread may be read now.
     redone = {doc_id for shard in plan.shards for doc_id in shard}
+    redone |= {
+        doc_id for doc_id in {**corrected, **before_corrected} if corrected.get(doc_id) != before_corrected.get(doc_id)
+    }
     redone |= {failure.doc_id for failure in failures if failure.doc_id and failure.code in UNFINISHED}
     pages = {
         document.doc_id: before[document.doc_id]

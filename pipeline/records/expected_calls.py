@@ -3,7 +3,6 @@
 import math
 from collections.abc import Collection, Iterable, Mapping
 
-from backends.stores.document_files import structured_file
 from pipeline.corpus.prompts import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
@@ -50,10 +49,7 @@ def expected_calls(
     sizes = {document.doc_id: document.size for document in documents}
     for label, captioner in workspace.captioners.items():
         subject = captioner.subject
-        structured_key = workspace.keys.structured
-        structured_ids = sorted(
-            doc_id for doc_id in sizes if workspace.store.exists(structured_file(doc_id, structured_key))
-        )
+        structured_ids = sorted(doc_id for doc_id in sizes if workspace.store.exists(workspace.structured_file(doc_id)))
         cache = open_descriptions(workspace.store, captioner.captions.key)
         counted, undrawn = _missing(workspace, captioner, structured_ids, cache)
         unread = sizes.keys() - set(structured_ids)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from backends.stores.document_files import ParsedDocumentFile, StructuredDocumentFile, parsed_file, structured_file
+from backends.stores.document_files import ParsedDocumentFile, StructuredDocumentFile, parsed_file
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.documents import parsed_documents
 from pipeline.records.ledger import readable_ledger
@@ -134,6 +134,6 @@ def _unread_pages(before: ParsedDocumentFile, now: ParsedDocumentFile) -> str:
 
 
 def _sizes(workspace: Workspace, doc_id: str) -> dict[str, int]:
-    document = StructuredDocumentFile(workspace.store, structured_file(doc_id, workspace.keys.structured))
+    document = StructuredDocumentFile(workspace.store, workspace.structured_file(doc_id))
     words = sum(len(chunk.text.split()) for chunk in document.chunks)
     return {"rows": len(document.chunks), "words": words, "figures": len(document.figures)}

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from backends.stores.document_files import parsed_file, structured_file
+from backends.stores.document_files import parsed_file
 from backends.stores.objects import read_names, unless_damaged
 from backends.stores.temporary_tables import TemporaryTables
-from pipeline.corpus.workspace import Workspace, open_server
+from pipeline.corpus.workspace import Workspace, corrected_file, open_server
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import open_vectors, vector_files
 from pipeline.records.converted import pdf_of, read_converted
+from pipeline.records.corrections import corrections_of
 from pipeline.records.descriptions import open_descriptions, open_drawn, target_ids
 from pipeline.records.evidence import evidence_parts, figures_of, page_rows, placement_parts
 from pipeline.records.ledger import quarantine_file, read_fates, source_fates
@@ -213,14 +214,14 @@ def vectors_of_version(store: ObjectStore, manifest: Manifest) -> Iterator[str]:
 def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
     """Yield the names of the shared objects that a version needs, but for its vectors; a figure may come twice."""
     store, keys, version = workspace.store, manifest.keys, manifest.version
-    converted = read_converted(store, version)
+    converted, by_hand = read_converted(store, version), corrections_of(store, version)
     for row in source_fates(read_fates(store, version)):
         if row.status is Status.INDEXED:
             yield pdf_of(row.doc_id, converted)
             if row.doc_id in converted:
                 yield original_file(row.doc_id)
             yield parsed_file(row.doc_id, keys["parse"])
-            yield structured_file(row.doc_id, keys["structured"])
+            yield corrected_file(row.doc_id, keys["structured"], by_hand)
     for part in placement_parts(store, version):
         yield from map(figure_file, sorted(figures_of(part)))
     if manifest.counts.rows_by_modality.get(Modality.PAGE):

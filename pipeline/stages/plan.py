@@ -1,6 +1,7 @@
 """Stage 1: plan a refresh, before anything is spent."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import NoReturn
 
@@ -15,6 +16,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.columns import are_rights_outdated, metadata_key
 from pipeline.records.converted import conversion_advice, converted_otherwise, wait_no_longer, without_libreoffice
+from pipeline.records.corrections import corrections_by_document, ids_by_document
 from pipeline.records.documents import parsed_documents
 from pipeline.records.expected_calls import expected_calls, expected_embeddings, per_byte
 from pipeline.records.ledger import indexed_pages, read_failures, read_forgotten, readable_ledger
@@ -100,12 +102,15 @@ def plan(
             f"source {corpus.source_address} holds no document but forgotten ones; to take one in again: "
             f"inset forget {corpus.name} SOURCE --readmit"
         )
+    names = [(one.doc_id, one.source) for rows in (comparison.documents, ledger) for one in rows]
+    workspace = replace(workspace, by_hand=corrections_by_document(store, names))
     fingerprint = key(
         settings=workspace.keys.settings,
         sources={document.source: document.bytes_id for document in comparison.documents}
         | {row.source: row.doc_id for row in comparison.carried},
         # A refused version is built once more when LibreOffice is there.
         **({"lacks": "libreoffice"} if without_libreoffice(listed) else {}),
+        **({"corrections": corrected} if (corrected := ids_by_document(workspace.by_hand)) else {}),
         **metadata_key(workspace, [file.source for file in listed]),
     )
     parsed = set(parsed_documents(workspace, {document.doc_id for document in comparison.documents} - retry))
@@ -133,6 +138,7 @@ def plan(
         outcome=existing_version[1] if existing_version else "build",
         corpus=corpus,
         assembled=workspace.keys.assembled,
+        corrections={doc_id: [*corrections] for doc_id, corrections in workspace.by_hand.items()},
     )
 
 

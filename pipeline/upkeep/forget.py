@@ -25,6 +25,7 @@ from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.records import access
 from pipeline.records.collection import fill, open_vectors, read_back
 from pipeline.records.columns import read_columns, write_columns
+from pipeline.records.corrections import remove_corrections
 from pipeline.records.differences import write_numbers_diff
 from pipeline.records.evidence import evidence_parts, evidence_sample
 from pipeline.records.feedback import remove_feedback
@@ -306,6 +307,7 @@ def _finish(workspace: Workspace, lease: Lease, report: Report) -> PruneResult:
     _forget_rights(store, deletion, event)
     rewrite_reasons(store, deletion.redacted)
     remove_feedback(store, deletion.is_named_in)
+    remove_corrections(store, deletion.is_named_in)
     if (last := read_last_refresh(store)) is not None:
         write_last_refresh(store, last.model_copy(update={"message": deletion.redacted(last.message)}))
     pruned = prune_all(workspace, report)

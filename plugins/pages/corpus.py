@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
+from pipeline.operations.corrections import LiveDocument, listed_corrections, live_sources
 from pipeline.operations.document_changes import document_changes
 from pipeline.operations.feedback import feedback_groups, page_figures
 from pipeline.operations.health import corpora_health, store_of
@@ -15,6 +16,7 @@ from pipeline.operations.quarantine import quarantine
 from pipeline.records.publication import read_events, readable_pointer
 from plugins.pages.access import PREFIX, ReadsDag, User, startable
 from plugins.pages.rendering import Paged, render
+from schemas.corrections import CHOICES, CorrectionKind
 from schemas.errors import FailureCode, NotFoundError
 from schemas.feedback import Feedback
 from tasks.versions.diff import release_note
@@ -30,6 +32,7 @@ ACTIONS = {
     "plan": "inset_plan",
     "forget": "inset_forget",
     "feedback": "inset_feedback",
+    "correct": "inset_correct",
 }
 """The DAGs that the page starts, by action."""
 
@@ -197,6 +200,33 @@ def feedback(
         figures_of=figures_of,
         decides=decides,
         may_decide=decides in startable([decides], user),
+    )
+
+
+@router.get("/corrections", response_class=HTMLResponse)
+def corrections(
+    request: Request,
+    dag_id: str,
+    user: User,
+    source: Annotated[str, Query(max_length=1024)] = "",
+    number: Annotated[int, Query(ge=1)] = 1,
+    page: Annotated[int, Query(ge=1)] = 1,
+) -> HTMLResponse:
+    """Show a page of what was corrected by hand; and page ``number`` of a document, to choose a figure or block on."""
+    corpus_schedule = stored_corpus_of(dag_id)
+    store, name, corrects = store_of(corpus_schedule), corpus_schedule.name, ACTIONS["correct"]
+    return render(
+        request,
+        "corrections.html",
+        corpus=name,
+        dag_id=dag_id,
+        paged=Paged(listed_corrections(store, name), page, PER_PAGE),
+        document=LiveDocument(store, name, source).parts(number) if source else None,
+        sources=live_sources(store),
+        kinds=[*CorrectionKind],
+        choices=[choice for choices in CHOICES.values() for choice in choices],
+        corrects=corrects,
+        may_correct=corrects in startable([corrects], user),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from schemas.corrections import StoredCorrection
 from schemas.documents import (
     TAGGED,
     Block,
@@ -32,6 +33,7 @@ from tasks.figures.anchor import callouts, find_keys, match_keys
 from tasks.figures.segment import with_segments
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.code import find_code, is_typewritten
+from tasks.reading.correct import with_roles
 from tasks.reading.join import hyphenated_words, join_lines
 from tasks.reading.margins import find_margins
 from tasks.reading.outline import Headings, body_size
@@ -225,6 +227,7 @@ def structure(
     segments: Mapping[str, Sequence[Segment]] = MappingProxyType({}),
     rules: Mapping[str, Sequence[BBox]] = MappingProxyType({}),
     tables: Mapping[str, Sequence[BBox]] = MappingProxyType({}),
+    corrections: Sequence[StoredCorrection] = (),
 ) -> StructuredDocument:
     """Return a document in reading order.
 
@@ -237,6 +240,7 @@ def structure(
         segments: Figures cut out of pages that are a picture, by the picture's id.
         rules: Rules in the pixels of such pages, and of pictures with tables, by the picture's id.
         tables: Tables in pictures on other pages, by the picture's id; boxes in pixels.
+        corrections: Those of the document, of which the roles of figures are applied here.
     """
     as_parsed = parsed
     pages, skews = pages_as_read(parsed, recognised), skews_of(parsed, recognised)
@@ -246,7 +250,7 @@ def structure(
     parsed = with_words(straightened(parsed, skews), recognised)
     # Tables come before segments, since a table that is read gets no picture.
     parsed = with_recognised_tables(parsed, segments, rules, pages, degrees)
-    parsed = replace(with_segments(parsed, segments, degrees), pages=pages)
+    parsed = with_roles(replace(with_segments(parsed, segments, degrees), pages=pages), corrections)
     contents = [with_words_of_segments(content) for content in _contents(parsed)]
     lines = tuple(line for content in contents for line in content.lines)
     margins = find_margins(lines, parsed.pages, parsed.outline)

@@ -11,11 +11,14 @@ import pytest
 
 from lab.dag import has_moved
 from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.operations.corrections import LiveDocument
+from pipeline.records.corrections import read_stored_corrections
 from pipeline.records.differences import stored_name
 from pipeline.records.feedback import add_feedback, decided
 from pipeline.records.ledger import read_forgotten
 from pipeline.records.publication import read_events, read_pointer
 from pipeline.run import refresh
+from schemas.corrections import CorrectionKind
 from schemas.feedback import Feedback
 from tests.dags.airflow_runs import DagTests, dag_tests, events
 from tests.dags.test_refresh import described
@@ -23,6 +26,7 @@ from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
 MOVES = {
+    "inset_correct",
     "inset_feedback",
     "inset_forget",
     "inset_plan",
@@ -49,6 +53,7 @@ def test_operators_choose_among_the_corpora_that_work(tmp_path: Path, airflow_en
     dags = described(tmp_path / "corpora", airflow_env, _DESCRIBE)
     assert sorted(dags) == [
         *(
+            "inset_correct",
             "inset_evaluate",
             "inset_feedback",
             "inset_forget",
@@ -200,6 +205,7 @@ def test_versions_are_rolled_back_and_published_with_person_and_reason(
         _evaluations_tell_what_became_worse(dags, workspace, corpus, second)
 
         _readers_word_is_decided_on(dags, workspace)
+        _a_caption_is_corrected(dags, workspace)
 
         refresh(workspace)
         assert dags.run("inset_watch") == {"watch": "success", "update_assets": "success"}
@@ -226,6 +232,17 @@ def _readers_word_is_decided_on(dags: DagTests, workspace: Workspace) -> None:
     assert (decision.by, decision.region.page, decision.reason) == ("dag_test", 1, "readers ask it")
     assert dags.run("inset_feedback", {**named, "decision": "undo"}) == {"feedback": "success"}
     assert decided(workspace.store) == {}
+
+
+def _a_caption_is_corrected(dags: DagTests, workspace: Workspace) -> None:
+    document = LiveDocument(workspace.store, "manuals", "winch.pdf")
+    part = next(part for part in document.parts(1).parts if CorrectionKind.CAPTION in part.kinds)
+    named = {"corpus": "manuals", "source": "winch.pdf", "page": 1, "part": part.name}
+    assert dags.run("inset_correct", {**named, "kind": "caption", "value": "The drum"}) == {"correct": "success"}
+    (made,) = read_stored_corrections(workspace.store)
+    assert (made.by, made.value) == ("dag_test", "The drum")
+    assert dags.run("inset_correct", {"corpus": "manuals", "undo": made.id}) == {"correct": "success"}
+    assert read_stored_corrections(workspace.store)[0].undone
 
 
 def _evaluations_tell_what_became_worse(dags: DagTests, workspace: Workspace, corpus: Path, version: str) -> None:

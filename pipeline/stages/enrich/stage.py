@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from backends.models.languages import Simplemma
-from backends.stores.document_files import ParsedDocumentFile, is_finished, parsed_file, structured_file
+from backends.stores.document_files import ParsedDocumentFile, is_finished, parsed_file
 from backends.stores.objects import existing
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
@@ -159,7 +159,7 @@ class _Structuring:
     def structure(self, doc_ids: Sequence[str], retried: Collection[str]) -> None:
         """Structure new and retried documents."""
         store = self._workspace.store
-        files = {doc_id: structured_file(doc_id, self._workspace.keys.structured) for doc_id in doc_ids}
+        files = {doc_id: self._workspace.structured_file(doc_id) for doc_id in doc_ids}
         stored = existing(store, "structured", files.values())
         todo = [
             doc_id
@@ -179,7 +179,7 @@ class _Structuring:
 
     def _structured(self, doc_ids: Sequence[str]) -> Iterator[list[Outcome[bool]]]:
         """Structure some documents, and yield the outcomes."""
-        corpus, keys = self._workspace.corpus, self._workspace.keys
+        workspace, corpus, keys = self._workspace, self._workspace.corpus, self._workspace.keys
         pictures = {
             doc_id: looked_at(
                 self._parsed(doc_id),
@@ -215,6 +215,8 @@ class _Structuring:
                     if name in self._unfinished
                 },
                 faults.get(doc_id),
+                workspace.structured_file(doc_id),
+                tuple(workspace.by_hand.get(doc_id, ())),
             )
 
         self._ray(len(doc_ids) > FEW_DOCUMENTS)
@@ -224,7 +226,6 @@ class _Structuring:
             embeddings=corpus.embedding_models,
             chunks=corpus.chunks,
             parse_key=keys.parse,
-            structured_key=keys.structured,
             ray=corpus.ray,
         )
 

@@ -1,0 +1,78 @@
+"""The command by which operators correct what was read from documents."""
+
+from typing import Annotated
+
+import typer
+
+from cli.terminal import CorpusArgument, Json, open_workspace, print_json, print_table, say
+from schemas.corrections import CorrectionKind
+from schemas.errors import UserError
+
+
+def correct(
+    corpus: CorpusArgument,
+    source: Annotated[str | None, typer.Argument(help="A document, by its source.")] = None,
+    page: Annotated[int | None, typer.Argument(help="A page of it; lists what can be corrected there.")] = None,
+    part: Annotated[
+        str | None, typer.Argument(help="A figure, by the beginning of its id, or a block, by its number.")
+    ] = None,
+    kind: Annotated[CorrectionKind | None, typer.Argument(help="What of it is wrong.")] = None,
+    value: Annotated[str | None, typer.Argument(help="What is right.")] = None,
+    row: Annotated[int, typer.Option(help="The row of a cell, from 0, the header first.")] = -1,
+    column: Annotated[int, typer.Option(help="The column of a cell, from 0.")] = -1,
+    undo: Annotated[str | None, typer.Option(help="Take a correction back, by its id.")] = None,
+    reason: Annotated[str, typer.Option(help="Why; kept with the correction.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="List those that are undone, too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Correct a caption, description, role, block, title or cell by hand, or list corrections; the next refresh applies them."""
+    from pipeline.operations import corrections
+    from pipeline.records.publication import this_person
+
+    workspace = open_workspace(corpus)
+    store, name = workspace.store, workspace.corpus.name
+    if undo is not None:
+        corrections.undo_correction(store, undo, by=this_person())
+        say(f"{undo} is undone; to apply that: inset refresh {name}")
+    elif source is None:
+        listed = [one for one in corrections.listed_corrections(store, name) if every or one.state != "undone"]
+        if as_json:
+            print_json({"corrections": [one.model_dump(mode="json") for one in listed]})
+            return
+        rows = [
+            (
+                one.id,
+                one.state,
+                f"{made.source} p. {made.page}",
+                made.kind,
+                made.value,
+                made.by,
+                f"{made.at:%Y-%m-%d}",
+                made.reason,
+            )
+            for one in listed
+            for made in [one.correction]
+        ]
+        print_table("", ("id", "state", "where", "kind", "value", "by", "at", "reason"), rows)
+    elif page is None or (part is None) != (value is None):
+        raise UserError(
+            "name a document and a page to list what it has, and then a part, what of it is wrong, and what is right"
+        )
+    elif part is None or kind is None or value is None:
+        parts = corrections.LiveDocument(store, name, source).parts(page)
+        if as_json:
+            print_json(parts)
+            return
+        print_table(
+            "",
+            ("part", "is", "to correct", "text"),
+            [(one.name[:12], one.what, ", ".join(one.kinds), one.text[:200]) for one in parts.parts],
+        )
+    else:
+        made = corrections.correct_part(
+            store, name, source, page, part, kind, value, by=this_person(), reason=reason, row=row, column=column
+        )
+        if as_json:
+            print_json({"id": made.id, **made.model_dump(mode="json")})
+        else:
+            say(f"{made.id}: {kind} corrected; to apply it: inset refresh {name}")

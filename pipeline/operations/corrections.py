@@ -1,0 +1,283 @@
+"""Corrections by hand: what of a page can be corrected, what was corrected, and whether it still fits."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from pydantic import Field
+
+from backends.stores.document_files import ParsedDocumentFile, StructuredDocumentFile, parsed_file
+from pipeline.corpus.workspace import corrected_file
+from pipeline.records.corrections import change_corrections, corrections_of, read_stored_corrections
+from pipeline.records.ledger import indexed_sources, read_failures, read_ledger
+from pipeline.records.manifests import named_manifest
+from pipeline.records.publication import nothing_live, read_pointer
+from schemas.base import Frozen
+from schemas.corrections import CHOICES, OF_FIGURES, CorrectionKind, StoredCorrection
+from schemas.documents import Block, Page, Placement
+from schemas.errors import FailureCode, UserError
+from schemas.ports import ObjectStore
+from schemas.tags import restore, strip
+from tasks.reading.correct import CORRECTABLE, as_words, section_of, text_of
+
+MOST_CHARACTERS = 20_000
+"""Maximum characters of a corrected text."""
+
+State = Literal["live", "waits for a refresh", "no longer fits", "document gone", "undone"]
+
+
+class PagePart(Frozen):
+    """A figure or block of a page; ``name`` is the figure's id or the block's number, ``kinds`` what can be corrected of it."""
+
+    name: str
+    what: str
+    text: str
+    bbox: tuple[float, float, float, float]
+    kinds: list[CorrectionKind]
+    rows: list[list[str]] = Field([])
+
+
+class PageParts(Frozen):
+    """A page of a document of the live version, with what can be corrected on it; sizes in points, before its rotation."""
+
+    source: str
+    doc_id: str
+    page: int
+    pages: int
+    width_pt: float
+    height_pt: float
+    rotation: int
+    parts: list[PagePart]
+
+
+class ListedCorrection(Frozen):
+    """A correction, and what became of it."""
+
+    id: str
+    state: State
+    correction: StoredCorrection
+
+
+class LiveDocument:
+    """A document of the live version, by its source; raises ``UserError`` if there is none."""
+
+    def __init__(self, store: ObjectStore, corpus: str, source: str) -> None:
+        pointer = read_pointer(store)
+        if pointer is None:
+            raise UserError(nothing_live(store, corpus))
+        sources = indexed_sources(read_ledger(store, pointer.version))
+        doc_id = next((doc_id for doc_id, names in sources.items() if source in names), None)
+        if doc_id is None:
+            raise UserError(f"{pointer.version} has no document {source}; name it as 'inset search' shows it")
+        keys = named_manifest(store, corpus, pointer.version).keys
+        file = corrected_file(doc_id, keys["structured"], corrections_of(store, pointer.version))
+        document = StructuredDocumentFile(store, file)
+        self.source, self.doc_id = source, doc_id
+        self.blocks: Sequence[Block] = document.blocks
+        self.placements: Sequence[Placement] = document.placements
+        self.captions = {figure.placement.order: figure.caption for figure in document.figures}
+        self._pages = ParsedDocumentFile(store, parsed_file(doc_id, keys["parse"])).pages
+
+    def page(self, number: int) -> Page:
+        """Return a page, or raise ``UserError``."""
+        if not 1 <= number <= len(self._pages):
+            raise UserError(f"{self.source} has no page {number}; its pages are 1 to {len(self._pages)}")
+        return self._pages[number - 1]
+
+    def parts(self, number: int) -> PageParts:
+        """Return what can be corrected on a page, or raise ``UserError``."""
+        page = self.page(number)
+        parts = [
+            PagePart(
+                name=placement.figure_id,
+                what=placement.role,
+                text=restore(self.captions.get(placement.order, "")),
+                bbox=placement.bbox,
+                kinds=[kind for kind in OF_FIGURES if kind is CorrectionKind.ROLE or placement.order in self.captions],
+            )
+            for placement in self.placements
+            if placement.page == number and placement.figure_id is not None
+        ]
+        parts += [
+            PagePart(
+                name=str(block.order),
+                what=block.kind,
+                text=restore(strip(block.text)),
+                bbox=block.bbox,
+                kinds=kinds,
+                rows=[[restore(strip(cell)) for cell in row] for row in block.rows],
+            )
+            for block in self.blocks
+            if block.page == number and (kinds := [kind for kind, takes in CORRECTABLE.items() if takes(block)])
+        ]
+        return PageParts(
+            source=self.source,
+            doc_id=self.doc_id,
+            page=number,
+            pages=len(self._pages),
+            width_pt=page.width_pt,
+            height_pt=page.height_pt,
+            rotation=page.rotation,
+            parts=parts,
+        )
+
+
+def live_sources(store: ObjectStore) -> list[str]:
+    """Return the sources of the live version's documents, sorted; [] if nothing is live."""
+    pointer = read_pointer(store)
+    documents = indexed_sources(read_ledger(store, pointer.version)) if pointer else {}
+    return sorted(source for sources in documents.values() for source in sources)
+
+
+def correct_part(
+    store: ObjectStore,
+    corpus: str,
+    source: str,
+    page: int,
+    name: str,
+    kind: CorrectionKind,
+    value: str,
+    *,
+    by: str,
+    reason: str = "",
+    row: int = -1,
+    column: int = -1,
+) -> StoredCorrection:
+    """Store a correction of a figure or block of the live version, in place of an earlier one; the next refresh applies it.
+
+    ``name`` is a part's, or the beginning of a figure's. A cell is named by ``row`` and ``column``, counted from 0, the header
+    first. Raises ``UserError`` where there is no such part, or the value isn't one of its kind.
+    """
+    document = LiveDocument(store, corpus, source)
+    found = [part for part in document.parts(page).parts if _is_named(part, name)]
+    if not found:
+        raise UserError(
+            f"page {page} of {source} has no {name}; to see what it has: inset correct {corpus} {source} {page}"
+        )
+    part = found[0]
+    if kind not in part.kinds:
+        raise UserError(f"a {part.what} has no {kind} to correct; it has: {', '.join(part.kinds)}")
+    if kind is CorrectionKind.CELL and not (0 <= row < len(part.rows) and 0 <= column < len(part.rows[row])):
+        raise UserError(f"the table has no cell in row {row}, column {column}; they count from 0, the header first")
+    holding = [earlier for earlier in read_stored_corrections(store) if not earlier.undone and earlier.source == source]
+    fields = (
+        _figure_fields(document, page, part)
+        if kind in OF_FIGURES
+        else _block_fields(document, int(part.name), holding, row, column)
+    )
+    now = datetime.now(UTC)
+    correction = StoredCorrection(
+        at=now,
+        by=by,
+        reason=reason.strip(),
+        kind=kind,
+        value=_checked(kind, value),
+        source=source,
+        doc_id=document.doc_id,
+        page=page,
+        bbox=part.bbox,
+        **fields,
+    )
+    undone = f"replaced by {by} at {now:%Y-%m-%d %H:%M} UTC"
+    change_corrections(
+        store,
+        lambda stored: [
+            *(
+                earlier.model_copy(update={"undone": undone})
+                if not earlier.undone and _same_target(earlier, correction)
+                else earlier
+                for earlier in stored
+            ),
+            correction,
+        ],
+    )
+    return correction
+
+
+def undo_correction(store: ObjectStore, correction_id: str, *, by: str) -> None:
+    """Take a correction back; the next refresh makes the document without. Raises ``UserError`` where none holds of this id."""
+    if all(one.undone or one.id != correction_id for one in read_stored_corrections(store)):
+        raise UserError(f"there is no correction {correction_id!r} to undo; to see them: inset correct CORPUS")
+    undone = f"by {by} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    change_corrections(
+        store,
+        lambda stored: [
+            one.model_copy(update={"undone": undone}) if one.id == correction_id and not one.undone else one
+            for one in stored
+        ],
+    )
+
+
+def listed_corrections(store: ObjectStore, corpus: str) -> list[ListedCorrection]:
+    """Return the corrections, newest first, with what became of them in the live version."""
+    pointer = read_pointer(store)
+    applied, sources, lost = set[str](), live_sources(store), ""
+    if pointer is not None:
+        applied = {one.id for of_document in corrections_of(store, pointer.version).values() for one in of_document}
+        failures = read_failures(store, named_manifest(store, corpus, pointer.version)) or []
+        lost = "\n".join(failure.message for failure in failures if failure.code is FailureCode.CORRECTION_LOST)
+
+    def state(correction: StoredCorrection) -> State:
+        if correction.undone:
+            return "undone"
+        if correction.source not in sources:
+            return "document gone"
+        if correction.id not in applied:
+            return "waits for a refresh"
+        return "no longer fits" if f"correction {correction.id} " in lost else "live"
+
+    stored = reversed(read_stored_corrections(store))
+    return [ListedCorrection(id=one.id, state=state(one), correction=one) for one in stored]
+
+
+def _is_named(part: PagePart, name: str) -> bool:
+    return part.name == name or (len(name) >= 8 and part.name.startswith(name))
+
+
+def _checked(kind: CorrectionKind, value: str) -> str:
+    """Return a correction's value on one line, or raise ``UserError``."""
+    value = " ".join(value.split())
+    choices = CHOICES.get(kind)
+    if choices is not None and value not in choices:
+        raise UserError(f"{value!r} is no {kind}; choose one of: {', '.join(choices)}")
+    if len(value) > MOST_CHARACTERS or (not value and kind is not CorrectionKind.CELL):
+        raise UserError(f"a {kind} has 1 to {MOST_CHARACTERS:,} characters")
+    return value
+
+
+def _figure_fields(document: LiveDocument, page: int, part: PagePart) -> dict[str, object]:
+    same = [placement for placement in document.placements if placement.figure_id == part.name]
+    return {"figure_id": part.name, "is_only": len(same) == 1}
+
+
+def _block_fields(
+    document: LiveDocument, order: int, holding: Sequence[StoredCorrection], row: int, column: int
+) -> dict[str, object]:
+    """Return how a block is known again: by its words as they were read, which corrections of it that hold have kept."""
+    block = next(block for block in document.blocks if block.order == order)
+    of_block = [one for one in holding if one.text and (one.page, one.bbox) == (block.page, tuple(block.bbox))]
+    text = of_block[0].text if of_block else text_of(block)
+    known: dict[str, object] = {
+        "text": text,
+        "section": section_of(block),
+        "is_only": sum(as_words(other.text) == as_words(block.text) for other in document.blocks) == 1,
+    }
+    if row < 0:
+        return known
+    cells = {(one.row, one.column): one.cell for one in of_block}
+
+    def as_read(at: tuple[int, int]) -> str:
+        return cells.get(at, strip(block.rows[at[0]][at[1]]))
+
+    labels = (as_words(as_read((row, 0))) if column else "", as_words(as_read((0, column))) if row else "")
+    return {**known, "row": row, "column": column, "cell": as_read((row, column)), "labels": labels}
+
+
+def _same_target(earlier: StoredCorrection, correction: StoredCorrection) -> bool:
+    """Return whether two corrections are of the same thing, so that the later one replaces the earlier."""
+
+    def target(one: StoredCorrection) -> tuple[object, ...]:
+        place = (one.figure_id,) if one.figure_id and one.kind is CorrectionKind.DESCRIPTION else (one.page, one.bbox)
+        return one.kind, one.source, one.row, one.column, place
+
+    return target(earlier) == target(correction)

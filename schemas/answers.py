@@ -232,6 +232,7 @@ class AnswerResult(Frozen):
         description="Why the answer is extractive despite a model or may lack something, or how misspelt words were read; "
         "else empty.",
     )
+    pinned: bool = Field(False, description="Whether people pinned the answer to the question, in the corpus file.")
     follow_up: FollowUp | None = Field(
         None, description="How a question with a history was understood, if not as it stands."
     )

@@ -21,7 +21,7 @@ class CorrectionKind(StrEnum):
     CELL = "cell"
 
 
-OF_FIGURES = frozenset({CorrectionKind.CAPTION, CorrectionKind.DESCRIPTION, CorrectionKind.ROLE})
+OF_FIGURES = (CorrectionKind.CAPTION, CorrectionKind.DESCRIPTION, CorrectionKind.ROLE)
 
 CHOICES: dict[CorrectionKind, tuple[str, ...]] = {
     CorrectionKind.ROLE: (Role.CONTENT, Role.DECORATIVE),

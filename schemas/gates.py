@@ -169,6 +169,7 @@ FUSION_HELPS = Gate(
     means="Recall at 10 by which hybrid may stay below the best of its retrievers; judged like max_recall_loss.",
     remedy="lost: {questions}; correct what is wrong of them, or {ease}",
 )
+PINNED = "pinned answers resolve"
 COMPLAINTS = Gate(
     name="complaints answered",
     key="min_complaints_answered",

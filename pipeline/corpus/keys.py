@@ -92,6 +92,7 @@ def keys_of(
         terms=ANALYSIS_VERSION,
         questions=questions_digest(corpus.questions),
         **_experiment(corpus),
+        **({"answers": [pinned.model_dump() for pinned in corpus.answers]} if corpus.answers else {}),
     )
     return Keys(parse, attempt, recognised, segmented, searched_for_tables, structured, assembled, settings, drawn)
 

@@ -23,6 +23,7 @@ from pipeline.corpus.schedules import corpus_schedules
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.answering import AnswerPlan, answer_events
 from pipeline.published.feedback import regions_of
+from pipeline.published.pinned import PinnedQuestions
 from pipeline.published.readers import READERS_KEPT, ReaderVersion, RightsReader
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.feedback import add_feedback
@@ -114,6 +115,7 @@ class PublishedCorpus:
         self._rights = RightsReader(workspace.store)
         self._open: OrderedDict[str, _Views] = OrderedDict()
         self._last_seen = _LastSeen()
+        self._pinned = PinnedQuestions()
 
     def for_reader(self, principals: Principals | None) -> "PublishedCorpus":
         """Return the corpus as a reader with some principals sees it, if it limits its readers; None sees all.
@@ -332,7 +334,7 @@ class PublishedCorpus:
                 history=query.history,
                 is_traced=query.trace,
             )
-            yield from answer_events(opened, plan, trace)
+            yield from self._pinned.events(opened, corpus.answers, query, preset.name) or answer_events(opened, plan, trace)
 
     def add_feedback(
         self,

@@ -14,6 +14,7 @@ from pipeline.corpus.models import is_here
 from pipeline.corpus.presets import default_preset
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.gold import gold_evidence
+from pipeline.published.pinned import UnresolvedError, pinned_result
 from pipeline.published.question_evidence import QuestionEvidence
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.collection import holds
@@ -26,7 +27,7 @@ from schemas.answers import part_figures
 from schemas.errors import TransientError
 from schemas.evidence import Hit
 from schemas.filters import NO_FILTERS
-from schemas.gates import COMPLAINTS, EXAMPLES, NO_QUESTIONS, RECALL_KEPT, GateResult
+from schemas.gates import COMPLAINTS, EXAMPLES, NO_QUESTIONS, PINNED, RECALL_KEPT, GateResult
 from schemas.ids import version_file
 from schemas.printing import listed
 from schemas.retrieval import Preset, Query
@@ -76,6 +77,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
         for name, mode_report in (reports | ({"live": live} if live else {})).items():
             data = json.dumps(mode_report.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
+    gates += _pinned(workspace, version)
     if (of_metrics := metric_gates(workspace.corpus)) is not None:
         gates += of_metrics.judge(workspace, version, report)
     seconds = time.monotonic() - started
@@ -122,6 +124,22 @@ def _complaints(
     share, bounds = sum(now.values()) / len(now), workspace.corpus.gates
     passed = COMPLAINTS.holds(share, bounds) and not lost
     return [COMPLAINTS.judge(share, bounds, finding, passed=passed, questions=listed(missed, EXAMPLES))]
+
+
+def _pinned(workspace: Workspace, version: str) -> list[GateResult]:
+    """Judge whether the citations and figures of pinned answers resolve; [] for none."""
+    answers, unresolved = workspace.corpus.answers, list[str]()
+    if not answers:
+        return []
+    opened = open_version(workspace, version)
+    for pinned in answers:
+        try:
+            pinned_result(opened, pinned.answer, "")
+        except UnresolvedError as error:
+            unresolved.append(f"{pinned.questions[0]!r}: {error}")
+    finding = f"{len(answers) - len(unresolved)} of {len(answers)} pinned answers resolve"
+    message = f"{finding}; correct 'answers' in {workspace.file}: {listed(unresolved, EXAMPLES)}" if unresolved else finding
+    return [GateResult(gate=PINNED, passed=not unresolved, value=float(len(unresolved)), bound=0.0, message=message)]
 
 
 def _is_searchable(workspace: Workspace, version: str, preset: Preset) -> bool:

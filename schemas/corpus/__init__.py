@@ -170,6 +170,17 @@ class RetrievalOptions(Section):
     )
 
 
+class PinnedAnswer(Section):
+    """An answer of one's own, given to questions that mean the same."""
+
+    questions: list[Text] = Field(min_length=1, max_length=50, description="Wordings of the question.")
+    answer: str = Field(
+        min_length=1,
+        max_length=20_000,
+        description="Markdown: [SOURCE, page N] cites a page of a document, a tag shows a figure.",
+    )
+
+
 class AnswerOptions(Section):
     """How questions are answered."""
 
@@ -241,6 +252,11 @@ class Corpus(Section):
     index: IndexOptions = IndexOptions()
     retrieval: RetrievalOptions = RetrievalOptions()
     answer: AnswerOptions = AnswerOptions()
+    answers: list[PinnedAnswer] = Field(
+        [],
+        max_length=500,
+        description="Answers that are given to questions which mean the same, in place of what a search finds; marked as pinned.",
+    )
     gates: GateOptions = GateOptions()
     budget: Spend = Spend()
     retention: RetentionOptions = RetentionOptions()

@@ -3,12 +3,11 @@
 Questions of several threads are embedded together: those that come while the model is busy make its next batch.
 """
 
-import functools
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -25,85 +24,72 @@ QUESTIONS_KEPT = 1_000
 """Questions of a model whose vectors are kept, some 2 KB each: the search page searches and answers by the same one."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Question:
     text: str
     stopped: Callable[[], bool]
-    then: "Future[Callable[[], Vector]]" = field(default_factory=Future)
-    """What the waiting thread does next."""
+    is_tried: bool = False
+    """Whether it was part of a batch, or left out since nobody waits for it."""
+    vector: Vector | None = None
 
 
 class QuestionBatches:
     """Batches of questions to one model. Thread-safe.
 
-    A question that finds the model idle is embedded at once. A thread embeds one batch, its own question first, then leaves the
-    next batch to the first thread that waits.
+    A question that finds the model idle is embedded at once. When the model is idle again, one of the threads that wait embeds
+    the questions of all.
     """
 
     def __init__(self, embedder: TextEmbedder) -> None:
         self._embedder = embedder
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._is_busy = False
-        self._waiting: list[_Question] = []
         self._kept: OrderedDict[str, Vector] = OrderedDict()
-
-    @property
-    def waiting(self) -> int:
+        self.waiting: list[_Question] = []
         """Questions that wait for the next batch."""
-        return len(self._waiting)
 
     def vector(self, text: str, stopped: Callable[[], bool] = lambda: False) -> Vector:
         """Return the vector of a question, shape ``(dimension,)``; raises ``Stopped`` if nobody waits when its batch begins."""
-        question = _Question(text, stopped)
-        with self._lock:
+        question, others = _Question(text, stopped), list[_Question]()
+        with self._changed:
             if text in self._kept:
                 self._kept.move_to_end(text)
                 return self._kept[text]
-            is_first, self._is_busy = not self._is_busy, True
-            if not is_first:
-                self._waiting.append(question)
-        vector = self._next_batch(question) if is_first else question.then.result()()
-        with self._lock:
+            self.waiting.append(question)
+            self._changed.wait_for(lambda: question.is_tried or not self._is_busy)
+            if leads := not question.is_tried:
+                self._is_busy = True
+                self.waiting.remove(question)
+                others, self.waiting = self.waiting[: BATCH - 1], self.waiting[BATCH - 1 :]
+        try:
+            if leads:
+                self._embed_together([question, *others])
+            if (vector := question.vector) is None:
+                if stopped():
+                    raise Stopped
+                vector = self._embedder.embed_query(text)
+        finally:
+            if leads:
+                with self._changed:
+                    self._is_busy = False
+                    self._changed.notify_all()
+        with self._changed:
             self._kept[text] = vector
             while len(self._kept) > QUESTIONS_KEPT:
                 self._kept.popitem(last=False)
         return vector
 
-    def _next_batch(self, own_question: _Question) -> Vector:
-        try:
-            if own_question.stopped():
-                raise Stopped
-            with self._lock:
-                batch, self._waiting = self._waiting[: BATCH - 1], self._waiting[BATCH - 1 :]
-            other_questions = []
-            for question in batch:
-                if question.stopped():
-                    question.then.set_exception(Stopped())
-                else:
-                    other_questions.append(question)
-            return self._embed_batch(own_question, other_questions)
-        finally:
-            with self._lock:
-                # The model stays busy while it is handed over, so that no new question overtakes those that wait.
-                following = self._waiting.pop(0) if self._waiting else None
-                self._is_busy = following is not None
-            if following is not None:
-                following.then.set_result(functools.partial(self._next_batch, following))
-
-    def _embed_batch(self, own_question: _Question, other_questions: list[_Question]) -> Vector:
-        embed_alone = self._embedder.embed_query
-        if not other_questions:
-            return embed_alone(own_question.text)
-        try:
-            vectors = self._embedder.embed_queries([own_question.text, *(question.text for question in other_questions)])
-        except Exception:  # noqa: BLE001 - a server may refuse one of the texts: each thread tries its own
-            for question in other_questions:
-                question.then.set_result(functools.partial(embed_alone, question.text))
-            return embed_alone(own_question.text)
-        for question, vector in zip(other_questions, vectors[1:], strict=True):
-            question.then.set_result(functools.partial(np.asarray, vector))
-        first: Vector = vectors[0]
-        return first
+    def _embed_together(self, batch: Sequence[_Question]) -> None:
+        """Embed a batch of several questions; those without a vector then are left to their threads."""
+        questions = [question for question in batch if not question.stopped()]
+        if len(questions) > 1:
+            # A server may refuse one of the texts: each thread tries its own then.
+            with contextlib.suppress(Exception):
+                vectors = self._embedder.embed_queries([question.text for question in questions])
+                for question, vector in zip(questions, vectors, strict=True):
+                    question.vector = vector
+        for question in batch:
+            question.is_tried = True
 
 
 _MODELS = 8

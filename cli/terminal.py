@@ -29,7 +29,7 @@ from rich.text import Text
 
 from schemas import printing
 from schemas.access import Principals, principal
-from schemas.errors import Failure, UserError
+from schemas.errors import Failure, UserError, pages_by_cause
 from schemas.stages import Report
 
 if TYPE_CHECKING:
@@ -162,17 +162,13 @@ def reporting() -> Iterator[Report]:
 
 def by_document(failures: Sequence[Failure]) -> Iterator[tuple[Failure, str]]:
     """Merge failures that differ in their page only; yield one of them with the pages, such as ``3-7, 12``."""
-    failures_by_key: dict[tuple[str, str, str, str], list[Failure]] = {}
-    for failure in failures:
-        failures_by_key.setdefault((failure.source, failure.step, failure.code, failure.message), []).append(failure)
-    for failures_of_key in failures_by_key.values():
-        pages = sorted({failure.page for failure in failures_of_key if failure.page is not None})
+    for failure, pages in pages_by_cause(failures):
         # In a run of pages, each page less its position is the same number.
         runs = (
             [page for _, page in run]
             for _, run in groupby(enumerate(pages), lambda page_index: page_index[1] - page_index[0])
         )
-        yield failures_of_key[0], ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+        yield failure, ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def page_words(pages: str) -> str:

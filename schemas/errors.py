@@ -14,7 +14,7 @@
         └── GateError       a version was refused: exit code 3
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Self
@@ -180,3 +180,14 @@ class Failure(Frozen):
     code: FailureCode
     message: str
     run_id: str | None = None
+
+
+def pages_by_cause(failures: Iterable[Failure]) -> list[tuple[Failure, list[int]]]:
+    """Merge failures that differ in their page only: one of each, and the pages."""
+    failures_by_cause: dict[tuple[str, str, FailureCode, str], list[Failure]] = {}
+    for failure in failures:
+        failures_by_cause.setdefault((failure.source, failure.step, failure.code, failure.message), []).append(failure)
+    return [
+        (group[0], sorted({failure.page for failure in group if failure.page is not None}))
+        for group in failures_by_cause.values()
+    ]

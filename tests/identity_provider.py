@@ -44,8 +44,10 @@ class Provider:
         """Return a token signed by the newest key; a claim of None is left out."""
         key, now = key or self.keys[-1], int(time.time())
         usual = {"iss": self.issuer, "aud": AUDIENCE, "sub": self.user, "groups": self.groups, "iat": now, "exp": now + 300}
-        given = {name: value for name, value in (usual | claims).items() if value is not None}
-        return jwt.encode({"alg": "RS256", "kid": getattr(key, "kid", None) or "none"} | (header or {}), given, key)
+        present_claims = {name: value for name, value in (usual | claims).items() if value is not None}
+        return jwt.encode(
+            {"alg": "RS256", "kid": getattr(key, "kid", None) or "none"} | (header or {}), present_claims, key
+        )
 
     def rotate(self, key_id: str) -> None:
         """Sign by a new key; the others are taken back."""
@@ -70,22 +72,22 @@ class Provider:
 
         @app.get("/authorize")
         def authorize(request: Request) -> Response:
-            code, asked = secrets.token_hex(8), dict(request.query_params)
-            self.codes[code] = asked
-            assert (asked["response_type"], asked["client_id"]) == ("code", CLIENT)
-            assert asked["code_challenge_method"] == "S256"
+            code, sign_in = secrets.token_hex(8), dict(request.query_params)
+            self.codes[code] = sign_in
+            assert (sign_in["response_type"], sign_in["client_id"]) == ("code", CLIENT)
+            assert sign_in["code_challenge_method"] == "S256"
             extra = "&session_state=more"
-            return RedirectResponse(f"{asked['redirect_uri']}?code={code}&state={asked['state']}{extra}", 302)
+            return RedirectResponse(f"{sign_in['redirect_uri']}?code={code}&state={sign_in['state']}{extra}", 302)
 
         @app.post("/token")
         async def token(request: Request) -> Response:
             sent = {name: values[0] for name, values in parse_qs((await request.body()).decode()).items()}
-            asked = self.codes.pop(sent["code"], None)
+            sign_in = self.codes.pop(sent["code"], None)
             digest = hashlib.sha256(sent.get("code_verifier", "").encode()).digest()
             challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
-            if asked is None or asked["code_challenge"] != challenge or asked["redirect_uri"] != sent["redirect_uri"]:
+            if sign_in is None or sign_in["code_challenge"] != challenge or sign_in["redirect_uri"] != sent["redirect_uri"]:
                 return JSONResponse({"error": "invalid_grant"}, 400)
-            claims = {"aud": CLIENT, "nonce": asked["nonce"], "name": self.user.title()} | self.changed
+            claims = {"aud": CLIENT, "nonce": sign_in["nonce"], "name": self.user.title()} | self.changed
             id_token = self.token(**claims)
             return JSONResponse({"access_token": "opaque", "token_type": "Bearer", "id_token": id_token})
 

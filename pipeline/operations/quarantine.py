@@ -7,7 +7,7 @@ from datetime import datetime
 from pipeline.records.ledger import read_failures, read_fates, source_fates
 from pipeline.records.manifests import last_manifest
 from schemas.base import Frozen
-from schemas.errors import Failure, FailureCode
+from schemas.errors import Failure, FailureCode, pages_by_cause
 from schemas.ports import ObjectStore
 from schemas.stages import Step
 from schemas.versions import Status
@@ -140,20 +140,17 @@ def _missing_sources(store: ObjectStore, version: str) -> set[str]:
 
 
 def _by_document(failures: Sequence[Failure], left_out: Collection[str]) -> list[QuarantinedDocument]:
-    failures_by_cause: dict[tuple[str, str, FailureCode, str], list[Failure]] = {}
-    for failure in failures:
-        failures_by_cause.setdefault((failure.source, failure.step, failure.code, failure.message), []).append(failure)
     entries = [
         QuarantinedDocument(
-            source=source,
-            doc_id=group[0].doc_id,
-            left_out=source in left_out and step != Step.TAG,
-            step=step,
-            code=code,
-            message=message,
-            remedy=REMEDIES[code],
-            pages=sorted({failure.page for failure in group if failure.page is not None}),
+            source=failure.source,
+            doc_id=failure.doc_id,
+            left_out=failure.source in left_out and failure.step != Step.TAG,
+            step=failure.step,
+            code=failure.code,
+            message=failure.message,
+            remedy=REMEDIES[failure.code],
+            pages=pages,
         )
-        for (source, step, code, message), group in failures_by_cause.items()
+        for failure, pages in pages_by_cause(failures)
     ]
     return sorted(entries, key=lambda entry: (not entry.left_out, entry.source))

@@ -883,7 +883,7 @@ class TestLanceDB:
 
 
 @pytest.fixture
-def made(weaviate: WeaviateServer) -> Iterator[Callable[..., WeaviateIndex]]:
+def make_index(weaviate: WeaviateServer) -> Iterator[Callable[..., WeaviateIndex]]:
     """Make collections that are dropped in the end."""
     indexes: list[WeaviateIndex] = []
 
@@ -900,8 +900,8 @@ def made(weaviate: WeaviateServer) -> Iterator[Callable[..., WeaviateIndex]]:
 class TestWeaviate:
     """What only this engine has: a server, an approximate index from the first row on, an alias."""
 
-    def test_many_rows(self, made: Callable[..., WeaviateIndex]) -> None:
-        index, reference = made(), MemoryIndex()
+    def test_many_rows(self, make_index: Callable[..., WeaviateIndex]) -> None:
+        index, reference = make_index(), MemoryIndex()
         for search_index in (index, reference):
             fill(search_index, *many_rows())
         questions = unit_vectors(20, seed=9)
@@ -915,8 +915,8 @@ class TestWeaviate:
         assert len(hits) == 300
         assert all(index.dense(questions[0], k, ANY, "text") == hits[:k] for k in (1, 10, 128, 200))
 
-    def test_a_row_written_again_replaces_what_it_was(self, made: Callable[..., WeaviateIndex]) -> None:
-        index = made()
+    def test_a_row_written_again_replaces_what_it_was(self, make_index: Callable[..., WeaviateIndex]) -> None:
+        index = make_index()
         fill(index, ROWS[:5], VECTORS[:5])
         changed = [{**ROWS[0], "text": "nothing of the kind"}]
         index.add(table(changed, VECTORS[9:10]).to_batches())
@@ -925,9 +925,9 @@ class TestWeaviate:
         assert index.bm25("register", 5, ANY) == []
         assert index.dense(VECTORS[9], 1, ANY, "text")[0][0] == evidence_id(0)
 
-    def test_refused_rows_are_told(self, made: Callable[..., WeaviateIndex], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_refused_rows_are_told(self, make_index: Callable[..., WeaviateIndex], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("backends.engines.weaviate_index.TRIES", 2)
-        index = made()
+        index = make_index()
         fill(index, ROWS[:5], VECTORS[:5])
         short = table(ROWS[5:9], VECTORS[5:9]).drop_columns(["vector_text"])
         short = short.append_column("vector_text", pa.array(VECTORS[5:9, :3].tolist(), pa.list_(pa.float32(), 3)))
@@ -936,7 +936,7 @@ class TestWeaviate:
         assert index.count() == 5
 
     def test_what_fails_once_is_sent_again(
-        self, made: Callable[..., WeaviateIndex], monkeypatch: pytest.MonkeyPatch
+        self, make_index: Callable[..., WeaviateIndex], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from weaviate.collections.classes.batch import ErrorObject
         from weaviate.collections.data import _DataCollection
@@ -952,14 +952,14 @@ class TestWeaviate:
             reply.errors = {position: ErrorObject(message="busy", object_=objects[position]) for position in (0, 1)}
             return reply
 
-        index = made()
+        index = make_index()
         index.create(SCHEMA, DIMENSIONS, FIELDS)
         monkeypatch.setattr(_DataCollection, "insert_many", fails_at_first)
         assert index.add(table(ROWS[:9], VECTORS[:9]).to_batches()) == 9
         assert (sent, index.count()) == ([9, 2], 9)
 
-    def test_the_schema_is_ours_alone(self, made: Callable[..., WeaviateIndex], weaviate: WeaviateServer) -> None:
-        index = made()
+    def test_the_schema_is_ours_alone(self, make_index: Callable[..., WeaviateIndex], weaviate: WeaviateServer) -> None:
+        index = make_index()
         fill(index, ROWS[:5], VECTORS[:5])
         properties = weaviate.client().collections.use(index.collection).config.get().properties
         kinds = {
@@ -982,10 +982,10 @@ class TestWeaviate:
             schema_property.tokenization.value for schema_property in properties if schema_property.index_searchable
         } == {"whitespace"}
 
-    def test_is_brought_forward_in_place(self, made: Callable[..., WeaviateIndex]) -> None:
-        index = made()
+    def test_is_brought_forward_in_place(self, make_index: Callable[..., WeaviateIndex]) -> None:
+        index = make_index()
         fill(index, ROWS, VECTORS)
-        assert not index.derive(made(), SCHEMA, FIELDS, []), "another collection"
+        assert not index.derive(make_index(), SCHEMA, FIELDS, []), "another collection"
         assert not index.derive(index, SCHEMA, (*FIELDS, "caption"), []), "another schema"
         assert index.derive(index, SCHEMA, FIELDS, ["1" * 64])
         assert index.add(table(NEW_WORDS, VECTORS[: len(NEW_WORDS)]).to_batches()) == len(NEW_WORDS)
@@ -995,8 +995,8 @@ class TestWeaviate:
         names = [str(row["evidence_id"]) for row in [*kept_rows, *NEW_WORDS]]
         assert index.fetch(names) == [*kept_rows, *NEW_WORDS]
 
-    def test_an_alias_is_made_and_moved(self, made: Callable[..., WeaviateIndex], weaviate: WeaviateServer) -> None:
-        old, newer = made(), made()
+    def test_an_alias_is_made_and_moved(self, make_index: Callable[..., WeaviateIndex], weaviate: WeaviateServer) -> None:
+        old, newer = make_index(), make_index()
         for index in (old, newer):
             index.create(SCHEMA, DIMENSIONS, FIELDS)
         name = f"Alias_{os.getpid()}"

@@ -222,26 +222,26 @@ def test_versions_are_rolled_back_and_published_with_person_and_reason(
 def _readers_word_is_decided_on(dags: DagTests, workspace: Workspace) -> None:
     entry = Feedback(at=datetime.now(UTC), version="a", question="What holds the winch?", helpful=False)
     add_feedback(workspace.store, entry)
-    named = {"corpus": "manuals", "entry": entry.id, "reason": "readers ask it"}
-    assert dags.run("inset_feedback", {**named, "decision": "question"}) == {"feedback": "failed"}
+    parameters = {"corpus": "manuals", "entry": entry.id, "reason": "readers ask it"}
+    assert dags.run("inset_feedback", {**parameters, "decision": "question"}) == {"feedback": "failed"}
     assert "the reader names no document" in dags.output
-    answered = {**named, "decision": "question", "source": "winch.pdf", "page": 1}
+    answered = {**parameters, "decision": "question", "source": "winch.pdf", "page": 1}
     assert dags.run("inset_feedback", answered) == {"feedback": "success"}
     decision = decided(workspace.store)[entry.id]
     assert decision.region is not None
     assert (decision.by, decision.region.page, decision.reason) == ("dag_test", 1, "readers ask it")
-    assert dags.run("inset_feedback", {**named, "decision": "undo"}) == {"feedback": "success"}
+    assert dags.run("inset_feedback", {**parameters, "decision": "undo"}) == {"feedback": "success"}
     assert decided(workspace.store) == {}
 
 
 def _a_caption_is_corrected(dags: DagTests, workspace: Workspace) -> None:
     document = LiveDocument(workspace.store, "manuals", "winch.pdf")
     part = next(part for part in document.parts(1).parts if CorrectionKind.CAPTION in part.kinds)
-    named = {"corpus": "manuals", "source": "winch.pdf", "page": 1, "part": part.name}
-    assert dags.run("inset_correct", {**named, "kind": "caption", "value": "The drum"}) == {"correct": "success"}
-    (made,) = read_stored_corrections(workspace.store)
-    assert (made.by, made.value) == ("dag_test", "The drum")
-    assert dags.run("inset_correct", {"corpus": "manuals", "undo": made.id}) == {"correct": "success"}
+    parameters = {"corpus": "manuals", "source": "winch.pdf", "page": 1, "part": part.name}
+    assert dags.run("inset_correct", {**parameters, "kind": "caption", "value": "The drum"}) == {"correct": "success"}
+    (correction,) = read_stored_corrections(workspace.store)
+    assert (correction.by, correction.value) == ("dag_test", "The drum")
+    assert dags.run("inset_correct", {"corpus": "manuals", "undo": correction.id}) == {"correct": "success"}
     assert read_stored_corrections(workspace.store)[0].undone
 
 

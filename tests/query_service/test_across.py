@@ -79,8 +79,8 @@ def test_hits_are_merged_by_calibrated_scores_in_each_corpus_own_order(client: T
     assert scores == pytest.approx([0.9, 0.8, 0.4, 0.4, 0.35])
     assert [(hit["corpus"], hit["version"]) for hit in reply.json()["hits"]][:2] == [("pumps", LIVE), ("valves", LIVE)]
     assert f"/v1/corpora/valves/rows/valves0?version={LIVE}" in reply.text
-    asked = reply.json()["corpora"]
-    assert [(each["name"], each["version"], each["problem"]) for each in asked] == [
+    parts = reply.json()["corpora"]
+    assert [(part["name"], part["version"], part["problem"]) for part in parts] == [
         ("pumps", LIVE, ""),
         ("valves", LIVE, ""),
     ]
@@ -142,7 +142,7 @@ def test_a_slow_corpus_is_left_out_after_the_deadline(corpora: dict[str, Scored]
 def test_conditions_apply_where_a_corpus_has_the_field(client: TestClient, corpora: dict[str, Scored]) -> None:
     corpora["pumps"].ignored = ["product"]
     reply = client.post("/v1/search", json=SEARCH | {"filters": {"where": {"product": "PX-4"}}})
-    assert [asked["ignored"] for asked in reply.json()["corpora"]] == [["product"], []]
+    assert [part["ignored"] for part in reply.json()["corpora"]] == [["product"], []]
 
 
 def test_named_corpora_alone_are_asked_and_a_key_sees_its_own(corpora: dict[str, Scored], tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_named_corpora_alone_are_asked_and_a_key_sees_its_own(corpora: dict[str,
     client = client_of(create_app(corpora, access=Access(KeyFile(file))))
     headers = {"x-api-key": key}
     reply = client.post("/v1/search", json=SEARCH, headers=headers)
-    assert [asked["name"] for asked in reply.json()["corpora"]] == ["valves"]
+    assert [part["name"] for part in reply.json()["corpora"]] == ["valves"]
     assert "pumps" not in reply.text
     hidden, absent = (
         client.post("/v1/search", json=SEARCH | {"corpora": ["valves", name]}, headers=headers)
@@ -167,7 +167,7 @@ def test_named_corpora_alone_are_asked_and_a_key_sees_its_own(corpora: dict[str,
 
 def test_results_without_hits_and_unsure_answers_add_nothing() -> None:
     nothing = merged({"a": SearchResult(version=LIVE, preset="bm25", hits=[])}, {"b": "it is away"}, 0, 5)
-    assert (nothing.hits, nothing.more, [asked.name for asked in nothing.corpora]) == ([], False, ["a", "b"])
+    assert (nothing.hits, nothing.more, [part.name for part in nothing.corpora]) == ([], False, ["a", "b"])
     table = TablePart(rows=[["a"], ["b"]], figures=[], citations=[1])
     sure = AnswerResult(version=LIVE, abstained=False, confidence=0.5, parts=[table], citations=[CITATION])
     unsure = sure.model_copy(update={"unsure": True, "confidence": 0.9, "model": "m"})

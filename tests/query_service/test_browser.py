@@ -509,14 +509,14 @@ def test_the_extractive_answer_is_shown_until_the_model_writes(browser: Browser)
 
 def test_citations_of_one_document_stand_together_and_name_it_once(browser: Browser) -> None:
     title = "The Kestrel pump of the second series: installation, service and spare parts"
-    others = [
+    other_citations = [
         CITED.model_copy(update={"n": n, "doc_id": doc_id, "title": title})
         for n, doc_id in ((2, "e" * 64), (3, CITED.doc_id))
     ]
-    html = page_after(browser, _answering(_answer([FIRST], citations=[CITED, *others])))
+    html = page_after(browser, _answering(_answer([FIRST], citations=[CITED, *other_citations])))
     listed = _words(re.findall(r'<aside id="citations".*?</aside>', html, re.DOTALL)[0])
-    place = "Page iv (PDF page 3) Service PDF ↗"
-    assert listed == f"Cited in this answer 1 Pump <7> {place} 3 {place} 2 The Kestrel pump of the second series {place}"
+    link = "Page iv (PDF page 3) Service PDF ↗"
+    assert listed == f"Cited in this answer 1 Pump <7> {link} 3 {link} 2 The Kestrel pump of the second series {link}"
 
 
 def test_a_question_in_place_of_another_ends_it_and_nothing_of_it_is_shown(browser: Browser) -> None:

@@ -137,7 +137,7 @@ class TestTokens:
         client, good = service(provider, corpus, clock), provider.token()
         header, claims, signature = good.split(".")
         public = provider.keys[-1].as_pem(private=False)
-        other = identity_provider.new_key(str(provider.keys[-1].kid))
+        other_key = identity_provider.new_key(str(provider.keys[-1].kid))
         nested = base64url(b"[" * 9_000)
 
         def unsigned(algorithm: Any) -> str:
@@ -145,7 +145,7 @@ class TestTokens:
 
         signed_part = f"{unsigned('HS256')}.{claims}"
         forged = [
-            provider.token(key=other),
+            provider.token(key=other_key),
             f"{signed_part}.{base64url(hmac.digest(public, signed_part.encode(), 'sha256'))}",
             provider.token(header={"typ": "logout+jwt"}),
             f"{unsigned('none')}.{claims}.",
@@ -173,16 +173,16 @@ class TestTokens:
 
     def test_keys_are_rotated_and_read_seldom(self, provider: Provider, corpus: Asked, clock: Clock) -> None:
         client, before = service(provider, corpus, clock), provider.readings
-        old = provider.token()
+        old_token = provider.token()
         for _ in range(3):
-            assert client.get(ASKED, headers=bearer(old)).status_code == 200
+            assert client.get(ASKED, headers=bearer(old_token)).status_code == 200
         assert provider.readings == before + 1
         provider.rotate("second")
-        new = provider.token()
-        assert client.get(ASKED, headers=bearer(new)).status_code == 401  # keys were read just now
+        new_token = provider.token()
+        assert client.get(ASKED, headers=bearer(new_token)).status_code == 401  # keys were read just now
         clock.ahead_s = RETRY_S + 1
-        assert client.get(ASKED, headers=bearer(new)).status_code == 200
-        assert client.get(ASKED, headers=bearer(old)).status_code == 401
+        assert client.get(ASKED, headers=bearer(new_token)).status_code == 200
+        assert client.get(ASKED, headers=bearer(old_token)).status_code == 401
         for number in range(5):
             unknown = provider.token(header={"kid": f"made-up-{number}"})
             assert client.get(ASKED, headers=bearer(unknown)).status_code == 401
@@ -233,9 +233,9 @@ def signed_in(client: TestClient, path: str = "/?q=valve") -> Any:
     """Sign in as a browser does, and return the last response."""
     import httpx
 
-    begun = client.get("/sign-in", params={"page": path})
-    assert begun.status_code == 302, begun.text
-    authorised = httpx.get(begun.headers["location"])
+    redirect = client.get("/sign-in", params={"page": path})
+    assert redirect.status_code == 302, redirect.text
+    authorised = httpx.get(redirect.headers["location"])
     assert authorised.status_code == 302
     back = urlsplit(authorised.headers["location"])
     return client.get(f"/signed-in?{back.query}")
@@ -262,10 +262,10 @@ class TestSignIn:
 
     def test_a_proxy_that_ends_https_is_believed(self, provider: Provider, corpus: Asked, clock: Clock) -> None:
         client = service(provider, corpus, clock)
-        begun = client.get("/sign-in?page=/inset/", headers={"x-forwarded-proto": "https"})
-        asked = parse_qs(urlsplit(begun.headers["location"]).query)
-        assert asked["redirect_uri"] == ["https://localhost/inset/signed-in"]
-        assert "__Host-inset=" in begun.headers["set-cookie"]
+        redirect = client.get("/sign-in?page=/inset/", headers={"x-forwarded-proto": "https"})
+        parameters = parse_qs(urlsplit(redirect.headers["location"]).query)
+        assert parameters["redirect_uri"] == ["https://localhost/inset/signed-in"]
+        assert "__Host-inset=" in redirect.headers["set-cookie"]
 
     def test_a_token_narrows_one_who_has_signed_in(self, provider: Provider, corpus: Asked, clock: Clock) -> None:
         client = service(provider, corpus, clock)

@@ -141,9 +141,9 @@ def test_caches_ask_again_and_a_page_is_of_what_its_reader_sees(library: Library
     assert {"x-api-key", "authorization"} <= {name.strip().lower() for name in first.headers["vary"].split(",")}
     cursor = (("limit", "1"), ("cursor", first.json()["next"]))
     assert Sent("GET", path, cursor).by(client, library.keys["service"]).status_code == 200
-    foreign = Sent("GET", path, cursor).by(client, library.keys["guest"]).json()
-    own = Sent("GET", path, (("version", version),)).by(client, library.keys["guest"]).json()
-    assert (foreign["total"], foreign["items"]) == (own["total"], own["items"][1:2])
+    foreign_page = Sent("GET", path, cursor).by(client, library.keys["guest"]).json()
+    own_page = Sent("GET", path, (("version", version),)).by(client, library.keys["guest"]).json()
+    assert (foreign_page["total"], foreign_page["items"]) == (own_page["total"], own_page["items"][1:2])
 
 
 def test_a_word_that_only_a_hidden_document_has_corrects_no_question(library: Library, client: TestClient) -> None:
@@ -236,8 +236,8 @@ class History:
         self._callers = {f"caller{number}": self._principals(2) for number in range(3)} | {"admin": None}
         self._asker = Asker(self._library, seed)
 
-    def _principals(self, most: int) -> frozenset[str]:
-        return frozenset().union(*self._random.sample(GROUPS, self._random.randint(0, most)))
+    def _principals(self, max_groups: int) -> frozenset[str]:
+        return frozenset().union(*self._random.sample(GROUPS, self._random.randint(0, max_groups)))
 
     def run(self, requests: int, rounds: int) -> int:
         """Change rights and the live version in rounds, and return how many requests were sent; each is checked."""

@@ -44,7 +44,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedCorpus
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+def exporter(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     for module in (telemetry, trace):
@@ -59,7 +59,7 @@ def pairs(exporter: InMemorySpanExporter) -> set[tuple[str, str]]:
     return {(span.name, names[span.parent.span_id] if span.parent else "") for span in spans}
 
 
-def test_each_step_of_a_search_is_a_span_below_the_request(corpus: PublishedCorpus, kept: InMemorySpanExporter) -> None:
+def test_each_step_of_a_search_is_a_span_below_the_request(corpus: PublishedCorpus, exporter: InMemorySpanExporter) -> None:
     steps = {
         "rewrite": {"model": "llm"},
         "retrieve": [{"by": "bm25"}, {"by": "dense", "space": "text"}],
@@ -80,23 +80,25 @@ def test_each_step_of_a_search_is_a_span_below_the_request(corpus: PublishedCorp
         "hits",
         "highlight: text",
     ]
-    assert pairs(kept) == {
+    assert pairs(exporter) == {
         (request, ""),
         *((step, request) for step in steps_of_request),
         (f"call: {MODEL}", "rewrite"),
         ("embed: text", "retrieve: dense text"),
         ("embed: text", "highlight: text"),
     }
-    assert "secret" not in "".join(span.to_json() for span in kept.get_finished_spans())
+    assert "secret" not in "".join(span.to_json() for span in exporter.get_finished_spans())
 
 
-def test_each_step_of_an_answer_is_a_span_below_the_request(corpus: PublishedCorpus, kept: InMemorySpanExporter) -> None:
+def test_each_step_of_an_answer_is_a_span_below_the_request(
+    corpus: PublishedCorpus, exporter: InMemorySpanExporter
+) -> None:
     body = {"question": QUESTION, "stream": True}
     client_of(create_app({"manuals": corpus})).post("/v1/corpora/manuals/answer", json=body).raise_for_status()
-    span_pairs, request = pairs(kept), "POST /v1/corpora/{corpus}/answer"
+    span_pairs, request = pairs(exporter), "POST /v1/corpora/{corpus}/answer"
     assert ("confidence", request) in span_pairs
     assert {parent for name, parent in span_pairs if name.startswith("retrieve: ")} == {request}
-    assert "secret" not in "".join(span.to_json() for span in kept.get_finished_spans())
+    assert "secret" not in "".join(span.to_json() for span in exporter.get_finished_spans())
 
 
 @pytest.mark.parametrize(
@@ -109,14 +111,14 @@ def test_each_step_of_an_answer_is_a_span_below_the_request(corpus: PublishedCor
     ids=["search", "search by words, with sentences", "answer"],
 )
 def test_the_steps_account_for_the_time(
-    corpus: PublishedCorpus, kept: InMemorySpanExporter, ask: Callable[[PublishedCorpus], object]
+    corpus: PublishedCorpus, exporter: InMemorySpanExporter, ask: Callable[[PublishedCorpus], object]
 ) -> None:
     def share() -> float:
-        kept.clear()
+        exporter.clear()
         began = time.time_ns()
         ask(corpus)
         elapsed, end, accounted = time.time_ns() - began, 0, 0
-        for start, stop in sorted((span.start_time or 0, span.end_time or 0) for span in kept.get_finished_spans()):
+        for start, stop in sorted((span.start_time or 0, span.end_time or 0) for span in exporter.get_finished_spans()):
             accounted += max(0, stop - max(start, end))
             end = max(end, stop)
         return accounted / elapsed

@@ -30,8 +30,8 @@ def failing(model: LocalModel, fails: Callable[[torch.Tensor], Exception | None]
     """Let the forward pass of a model fail where it is meant to; return the sizes of the batches that it began."""
     sizes = []
 
-    def before(_module: object, _args: object, given: dict[str, Any]) -> None:
-        ids = given["input_ids"]
+    def before(_module: object, _args: object, arguments: dict[str, Any]) -> None:
+        ids = arguments["input_ids"]
         if ids.shape[1] > 1:
             sizes.append(len(ids))
         if (error := fails(ids)) is not None:
@@ -46,11 +46,11 @@ def ending(model: LocalModel, after: int) -> None:
     (end,) = model._ends
     token_count = 0
 
-    def behind(_module: object, _given: object, found: Any) -> None:
+    def behind(_module: object, _given: object, output: Any) -> None:
         nonlocal token_count
         token_count += 1
         if token_count == after:
-            found.logits[..., end] = found.logits.max() + 1
+            output.logits[..., end] = output.logits.max() + 1
 
     model.model.register_forward_hook(behind)
 

@@ -217,8 +217,8 @@ def test_what_the_last_run_waits_for_or_why_it_failed_is_shown(
 def test_a_broken_file_keeps_the_live_version_in_reach(folder: Path) -> None:
     write_corpus(folder, "pumps", versions=1)
     (folder / "corpora" / "pumps.yaml").write_text("name: pumps\nsourc: x\n")
-    found = corpus_health(schedule_of("pumps"), NOW)
-    assert (found.state, found.live, found.stored) == (State.BROKEN, version_name(0), True)
+    health = corpus_health(schedule_of("pumps"), NOW)
+    assert (health.state, health.live, health.stored) == (State.BROKEN, version_name(0), True)
 
 
 def test_a_full_disk_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def main() -> None:
 def _corpus(folder: Path, url: str) -> Path:
     """Refresh the example corpus with everything that experiments need but a judge."""
     options = {"kind": "llm", "model": "scripted", "revision": "1", "endpoint": {"url": url}}
-    sees = {**options, "kind": "vlm"}
+    sees = {**options, "kind": "vlm", "prompt": "figure-summary-paper"}
     with multiprocessing.get_context("spawn").Pool(1) as other:  # a child counts the memory of its parent as its own
         clip = str(other.apply(write_clip, (folder / "clip",)))
     holds = {

@@ -9,7 +9,6 @@ from backends.pdf.opening import open_pdf
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
 from schemas.corpus import ParseOptions
-from schemas.ids import document_file
 from workers.child_processes import Done, run_all
 from workers.isolation import isolate
 
@@ -38,17 +37,25 @@ def _page_count(task: tuple[str, str, str], _opened: Callable[[int], None]) -> i
 
 
 def read_pdf_metadata(
-    doc_ids: Sequence[str], *, store_address: str, limits: ParseOptions, passwords: Sequence[str], keys: Sequence[str]
+    pdfs: Mapping[str, str], *, store_address: str, limits: ParseOptions, passwords: Sequence[str], keys: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """Return entries of each PDF's own metadata, by document id and key; without PDFs that can't be opened."""
-    tasks = [(doc_id, store_address, passwords, keys) for doc_id in doc_ids]
+    """Return entries of each PDF's own metadata, by document id and key; without PDFs that can't be opened.
+
+    Args:
+        pdfs: Names of PDFs in the store, by document id.
+        store_address: The store.
+        limits: Of the processes that open them.
+        passwords: Tried on encrypted ones.
+        keys: The entries, such as author.
+    """
+    tasks = [(doc_id, pdf, store_address, passwords, keys) for doc_id, pdf in pdfs.items()]
     with contextlib.closing(run_all(_metadata, tasks, limits)) as outcomes:
         return {doc_id: last.result for (doc_id, *_), last in outcomes if isinstance(last, Done)}
 
 
-def _metadata(task: tuple[str, str, Sequence[str], Sequence[str]], _opened: Callable[[int], None]) -> dict[str, str]:
-    doc_id, store_address, passwords, keys = task
-    data = open_store(store_address).get(document_file(doc_id))
+def _metadata(task: tuple[str, str, str, Sequence[str], Sequence[str]], _opened: Callable[[int], None]) -> dict[str, str]:
+    _, pdf, store_address, passwords, keys = task
+    data = open_store(store_address).get(pdf)
     isolate()
     document = open_document(data, passwords)
     return {key: " ".join(document.metadata(key).split()) for key in keys}

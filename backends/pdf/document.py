@@ -122,8 +122,8 @@ class MuPdfDocument:
         return self.metadata("modDate"), self.metadata("creationDate")
 
     def metadata(self, name: str) -> str:
-        """Return an entry of its metadata, such as author; "" without it."""
-        return str((self._pdf.metadata or {}).get(name) or "")
+        """Return an entry of its metadata, such as author, or its language, such as en; "" without it."""
+        return str((self._pdf.language if name == "language" else (self._pdf.metadata or {}).get(name)) or "")
 
     def page_labels(self) -> list[str]:
         """Return its page labels; see the port."""

@@ -11,6 +11,7 @@ from backends.stores.objects import read_table
 from pipeline.corpus.statements import Statements, Value, parse_value
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.access import read_current, read_rights, update_rights
+from pipeline.records.converted import pdf_of, read_converted
 from pipeline.records.evidence import row_files
 from pipeline.records.ledger import indexed_sources, read_ledger
 from pipeline.records.publication import readable_pointer
@@ -90,12 +91,14 @@ def _pdf_metadata(workspace: Workspace, version: str, doc_ids: Sequence[str]) ->
     if live is not None:
         with contextlib.suppress(DamagedError):
             table = read_table(store, version_file(live.version, _PDF_FILE))
-            metadata_by_document = {row.pop("doc_id"): row for row in table.to_pylist()}
+            if {*PDF_KEYS} <= {*table.column_names}:  # an earlier release read fewer entries
+                metadata_by_document = {row.pop("doc_id"): row for row in table.to_pylist()}
     try:
         passwords = workspace.passwords()
     except UserError:  # encrypted documents have no metadata then
         passwords = []
-    unread = [doc_id for doc_id in doc_ids if doc_id not in metadata_by_document]
+    converted = read_converted(store, version)
+    unread = {doc_id: pdf_of(doc_id, converted) for doc_id in doc_ids if doc_id not in metadata_by_document}
     metadata_by_document |= read_pdf_metadata(
         unread, store_address=store.root, limits=workspace.corpus.parse, passwords=passwords, keys=PDF_KEYS
     )

@@ -17,7 +17,7 @@ RESERVED = ("access", "principals", "source", TITLE)
 _PART = re.compile(r"\{([^{}]*)\}")
 
 
-PdfKey = Literal["author", "subject", "keywords", "creator", "producer"]
+PdfKey = Literal["author", "subject", "keywords", "creator", "producer", "language"]
 PDF_KEYS: tuple[PdfKey, ...] = get_args(PdfKey)
 
 
@@ -52,7 +52,8 @@ class OwnField(Section):
     shown: bool = Field(True, description="Whether citations and the page show it.")
     facet: bool = Field(False, description="Whether the page offers its values with their number of documents.")
     pdf: PdfKey | None = Field(
-        None, description="The entry of the PDF's own metadata that it is taken from, if nothing else says it."
+        None,
+        description="The entry of the PDF's or original's own metadata that it is taken from, if nothing else says it.",
     )
 
 

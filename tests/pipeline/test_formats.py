@@ -24,6 +24,7 @@ from tests.office_files import word
 from tests.pipeline.conftest import write_corpus
 
 MARKDOWN = (
+    b"---\nauthor: Ada Berg\nlang: en\n---\n"
     b"# Winch\n\nThe winch drum is greased with lithium soap every spring.\n\n![A drum](drum.png)\n\nFigure 1: The drum.\n"
 )
 
@@ -40,6 +41,8 @@ def _sources(folder: Path) -> Path:
 
 def test_a_markdown_file_is_cited_by_its_name_and_drawn_from_its_pdf(tmp_path: Path) -> None:
     corpus_file, doc_id = _sources(tmp_path), sha256(MARKDOWN)
+    with corpus_file.open("a") as appended:
+        appended.write("fields: {author: {pdf: author}, language: {pdf: language}}\n")
     workspace = open_workspace(str(corpus_file))
     result = refresh(workspace)
     assert (result.published, result.counts.documents) == (True, 2), "the picture belongs to the page"
@@ -48,6 +51,7 @@ def test_a_markdown_file_is_cited_by_its_name_and_drawn_from_its_pdf(tmp_path: P
         answer = published.answer(AnswerQuery(question="What is the winch drum greased with?"))
         cited = answer.citations[0]
         assert (cited.source, cited.page, cited.doc_id) == ("notes/winch.md", 1, doc_id)
+        assert cited.fields == {"author": "Ada Berg", "language": "en"}
         assert cited.original_link.startswith(f"/v1/corpora/manuals/documents/{doc_id}/original?version=")
         with published.opened() as opened:
             pdf, name = opened.document(doc_id)

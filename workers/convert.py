@@ -13,14 +13,14 @@ from backends.conversion.contents import check_content
 from backends.conversion.flat import ENDINGS, prepared
 from backends.conversion.printing import RELEASE as WEASYPRINT
 from backends.conversion.printing import as_html, parts_of, print_pdf
-from backends.pdf.converted import finished, picture_pdf
+from backends.pdf.converted import finished, is_cut, picture_pdf
 from backends.pdf.opening import RELEASE as PYMUPDF
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode
 from schemas.formats import OFFICE, WEB, Format, ending, format_of
 from workers.isolation import confine
 
-CONVERT_VERSION = "1"
+CONVERT_VERSION = "2"
 """Raised whenever a conversion's output changes; part of the names of converted PDFs."""
 
 HANGS_AFTER = 3
@@ -69,7 +69,8 @@ class Conversion:
             return finished(picture_pdf(self._data, self._source), None)
         if self._kind in OFFICE:
             return finished(self._pdf, office.written_at(self._data), self._notes)
-        return print_pdf(self._page, self._source, self._parts)
+        pdf = print_pdf(self._page, self._source, self._parts)
+        return print_pdf(self._page, self._source, self._parts, breaks_words=True) if is_cut(pdf) else pdf
 
 
 def remove_leftovers(folder: Path) -> None:

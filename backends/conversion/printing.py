@@ -19,7 +19,7 @@ _BASE = "http://source.invalid/"
 
 _STYLE = """
 @page { size: A4; margin: 2cm }
-html { font: 10.5pt "DejaVu Sans", sans-serif; overflow-wrap: anywhere }
+html { font: 10.5pt "DejaVu Sans", sans-serif; overflow-wrap: break-word }
 h1 { font-size: 20pt } h2 { font-size: 16pt } h3 { font-size: 13pt } h4, h5, h6 { font-size: 11.5pt }
 h1, h2, h3, h4, h5, h6 { break-after: avoid }
 img, svg { max-width: 100%; max-height: 24cm }
@@ -28,6 +28,9 @@ pre, code { font-family: "DejaVu Sans Mono", monospace; white-space: pre-wrap; f
 p.plain { white-space: pre-wrap }
 """
 """For pages without a style of their own; rules round tables let the reader see them."""
+
+_BREAK_WORDS = "html { overflow-wrap: anywhere }"
+"""Lets the columns of a table be narrower than their words, so that it fits a page."""
 
 _CSS_ADDRESS = re.compile(r"""(?:url\(\s*|@import\s+)["']?([^"')\s;]+)""")
 _FRONT_MATTER = re.compile(r"---\s*\n(.*?\n)(?:---|\.\.\.)\s*\n", re.DOTALL)
@@ -128,13 +131,14 @@ def _name_of(address: str) -> str | None:
     return unquote(parts.path).lstrip("/") or None if address.startswith(_BASE) else None
 
 
-def print_pdf(page: str, source: str, parts: Mapping[str, bytes]) -> bytes:
+def print_pdf(page: str, source: str, parts: Mapping[str, bytes], *, breaks_words: bool = False) -> bytes:
     """Print a page of HTML.
 
     Args:
         page: The HTML.
         source: Its name in the source, against which addresses count.
         parts: Its pictures and style sheets, by their names in the source; others are left out.
+        breaks_words: Narrow the columns of tables at the cost of broken words.
 
     Raises:
         BadInputError: Pango isn't installed, or the page can't be printed.
@@ -162,5 +166,5 @@ def print_pdf(page: str, source: str, parts: Mapping[str, bytes]) -> bytes:
         document = weasyprint.HTML(
             string=page, base_url=_BASE + quote(source), url_fetcher=Fetcher(allowed_protocols=("data",))
         )
-        style = weasyprint.CSS(string=_STYLE)
+        style = weasyprint.CSS(string=_STYLE + (_BREAK_WORDS if breaks_words else ""))
         return bytes(document.write_pdf(stylesheets=[style], pdf_tags=True, presentational_hints=True))

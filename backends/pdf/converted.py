@@ -51,6 +51,14 @@ def _decoded_heic(data: bytes) -> bytes:
     return png.getvalue()
 
 
+def is_cut(pdf: bytes) -> bool:
+    """Return whether words of a page are beyond its right side, as those of a table that is too wide."""
+    import pymupdf
+
+    document = pymupdf.open("pdf", pdf)
+    return any(x1 > page.rect.x1 for page in document for _, _, x1, *_ in page.get_text("words", flags=0))
+
+
 def finished(pdf: bytes, written_at: str | None, notes: Sequence[str] = ()) -> bytes:
     """Return a converted PDF dated as its original, not as the conversion, with speaker's notes below slides.
 

@@ -11,6 +11,7 @@ import numpy as np
 from backends.pdf.hidden import is_across, without_disturbing, without_unseen
 from backends.pdf.opening import rejecting
 from backends.pdf.pixels import MOST_PIXELS, EmbeddedImage, draw
+from backends.pdf.tagged_tables import with_tagged_tables
 from backends.pdf.text import image_blocks, lines_of, move_off_page, read_letters, replacement_texts, text_page, unit_square
 from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.drawings import MAX_SIDE_PT, PAGE_SHARE, Image, Letters, Mark, PageLine, Pixels, ReplacementText
@@ -247,7 +248,8 @@ def page_regions(page: "pymupdf.Page", rotation: int) -> list[PageRegion] | None
         groups = _model().predict(page, return_raw=True) or []
     except Exception:  # noqa: BLE001  whatever the model fails on, rules read the page
         return None
-    return [_region(group, back) for group in groups]
+    regions = [_region(group, back) for group in groups]
+    return regions if rotation else with_tagged_tables(regions, page)
 
 
 @cache

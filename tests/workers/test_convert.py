@@ -281,3 +281,12 @@ def test_only_the_socket_of_its_own_profile_is_removed(tmp_path: Path, monkeypat
         socket.touch()
     remove_leftovers(tmp_path / "converted")
     assert [*tmp_path.glob("OSL_PIPE_*")] == [unrelated]
+
+
+@pytest.mark.parametrize("columns", [3, 20])
+def test_a_table_keeps_its_words_whole_where_the_page_has_room_and_is_never_cut(tmp_path: Path, columns: int) -> None:
+    remark = "The operator reaches the valve at the inlet from the platform without a ladder. " * 3
+    cells = "".join(f"<td>{text}</td>" for text in (*(f"Quantity{number}" for number in range(columns)), remark))
+    parsed = _parsed(tmp_path, "valves.html", f"<table><tr>{cells}</tr></table>".encode())
+    assert sum(line.text.count("Q") for line in parsed.lines) == columns
+    assert ("Quantity2" in [line.text.strip() for line in parsed.lines]) == (columns == 3)

@@ -33,6 +33,7 @@ from pipeline.published.corpus import PublishedCorpus
 from query_service import across, agents, browse, errors, feedback, questions, sign_in, telemetry
 from query_service.access import CORS, Access, AccessControl
 from query_service.admission import DEADLINE_S, Admission, unless_disconnected
+from query_service.asked import AskedCounts, note_opened
 from query_service.errors import one_line
 from query_service.guard import LOOPBACK, REFERENCE_POLICY, Guard, TrustedHosts
 from query_service.requests import (
@@ -223,6 +224,8 @@ async def page_image(
 
     def draw() -> "Future[bytes]":
         with corpus.opened(version) as opened:
+            if box:
+                note_opened(request, corpus.name, opened.version, doc_id)
             return corpus.drawer.draw(opened.drawing(doc_id, page, [parse_box(text) for text in box or []], dpi))
 
     picture = asyncio.wrap_future(await run_in_threadpool(draw))
@@ -242,7 +245,9 @@ def document(request: Request, corpus: Corpus, doc_id: DocumentId, version: Vers
     A browser opens it at page 12 with ``#page=12``.
     """
     with corpus.opened(version) as opened:
-        return _pdf(request, *opened.document(doc_id), version)
+        pdf = opened.document(doc_id)
+        note_opened(request, corpus.name, opened.version, doc_id)
+        return _pdf(request, *pdf, version)
 
 
 @_v1.get(
@@ -396,6 +401,7 @@ def create_app(
     measured = app.state.metrics = Metrics()
     measured.watch(corpora, lambda: admission.waiting)
     app.state.corpora, app.state.check, app.state.admission, app.state.access = corpora, check, admission, access
+    app.state.asked = AskedCounts(corpora)
     errors.install(app)
     # The last one added is outermost. CORS stands before access, since a browser's preflight has no key.
     app.add_middleware(AccessControl, access=access)
@@ -426,9 +432,11 @@ async def _lifespan(app: FastAPI, close: Callable[[], None]) -> AsyncIterator[No
         await run_in_threadpool(app.state.check.problems)
         await agents.run(app)
 
-    warming_up = asyncio.create_task(warm_up())
+    tasks = asyncio.create_task(warm_up()), asyncio.create_task(app.state.asked.keep_on())
     yield
-    warming_up.cancel()
+    for task in tasks:
+        task.cancel()
+    await asyncio.to_thread(app.state.asked.keep)
     app.state.admission.close()
     await app.state.access.limits.close()
     await asyncio.to_thread(close)  # the other threads may all be at work

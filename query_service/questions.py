@@ -7,6 +7,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from query_service.admission import ANSWER_DEADLINES, cost_of_answer, cost_of_search, late
+from query_service.asked import note_answered
 from query_service.browse import linked_json
 from query_service.errors import ClientGoneError
 from query_service.requests import QUESTION_ERRORS, AnswerRequest, Corpus, QuestionRoute, SearchRequest, admission_of
@@ -59,9 +60,12 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
         lambda: late(deadline_s),
         deadline_s,
     )
-    events = metrics_of(request).answered(
-        corpus.name, events, lambda result: describe(request, follow_up=result.follow_up and result.follow_up.question)
-    )
+
+    def finished(result: AnswerResult) -> None:
+        describe(request, follow_up=result.follow_up and result.follow_up.question)
+        note_answered(request, corpus.name, body.question, result)
+
+    events = metrics_of(request).answered(corpus.name, events, finished)
     if body.stream or "text/event-stream" in request.headers.get("accept", ""):
         first = await anext(events, None)  # errors before the first event get their own status
         if first is None:

@@ -100,6 +100,16 @@ class Metrics:
             registry=self._registry,
         )
 
+        self._asked = Counter(
+            "inset_questions",
+            "Questions to corpora that count them, by what became of them.",
+            ["corpus", "version", "outcome"],
+            registry=self._registry,
+        )
+        self._opened = Counter(
+            "inset_citations_opened", "Cited pages and PDFs that readers opened.", ["corpus"], registry=self._registry
+        )
+
     def _gauge(self, name: str, description: str, *labels: str) -> Gauge:
         return Gauge(name, description, labels, registry=self._registry, multiprocess_mode="livesum")
 
@@ -128,6 +138,14 @@ class Metrics:
     def feedback(self, corpus: str, reason: str, *, helpful: bool) -> None:
         """Count what a reader said of an answer; ``reason`` is "" for none."""
         self._feedback.labels(corpus, str(helpful).lower(), reason).inc()
+
+    def asked(self, corpus: str, version: str, outcome: str) -> None:
+        """Count a question; ``outcome`` is ``answered``, ``unsure`` or ``abstained``."""
+        self._asked.labels(corpus, version, outcome).inc()
+
+    def opened(self, corpus: str) -> None:
+        """Count a citation that a reader opened."""
+        self._opened.labels(corpus).inc()
 
     async def answered(
         self, corpus: str, events: AsyncGenerator[AnswerEvent, None], log: Callable[[AnswerResult], None]

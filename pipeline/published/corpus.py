@@ -32,6 +32,7 @@ from pipeline.records.publication import list_versions, nothing_live, read_point
 from schemas.access import Principals
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerPreset, AnswerPresetInfo, AnswerResult
 from schemas.corpus import Corpus
+from schemas.corpus.operations import OperationOptions
 from schemas.errors import (
     BadInputError,
     InsetError,
@@ -335,6 +336,11 @@ class PublishedCorpus:
                 is_traced=query.trace,
             )
             yield from self._pinned.events(opened, corpus.answers, query, preset.name) or answer_events(opened, plan, trace)
+
+    @property
+    def operations(self) -> OperationOptions:
+        """What the corpus file says of its operation."""
+        return self._settings().operations
 
     def add_feedback(
         self,

@@ -12,7 +12,7 @@ from schemas.feedback import Decision, Decisions, Feedback
 from schemas.ids import MOMENT
 from schemas.ports import ObjectStore
 
-FOLDER = "feedback"
+FOLDER, ASKED = "feedback", "asked"
 DECISIONS = "DECISIONS.json"
 
 COMPLAINT = "feedback-"
@@ -39,16 +39,16 @@ def read_feedback(store: ObjectStore) -> list[Feedback]:
 
 
 def remove_old_feedback(store: ObjectStore, keep_days: int) -> None:
-    """Remove entries that are older than some days."""
+    """Remove entries, and counts of questions, that are older than some days."""
     oldest = f"{datetime.now(UTC) - timedelta(days=keep_days):{MOMENT}}"
-    for name in store.names(FOLDER):
+    for name in (*store.names(FOLDER), *store.names(ASKED)):
         if _moment(name) < oldest:
             store.delete(name)
 
 
 def remove_feedback(store: ObjectStore, names_any: Callable[[str], bool]) -> None:
-    """Remove entries and decisions of which ``names_any`` returns true for the stored text, and damaged entries."""
-    for name in store.names(FOLDER):
+    """Remove entries, counts and decisions of which ``names_any`` returns true for the stored text, and damaged ones."""
+    for name in (*store.names(FOLDER), *store.names(ASKED)):
         data = unless_damaged(partial(store.get, name))
         if data is None or names_any(data.decode("utf-8", "replace")):
             store.delete(name)

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
+from pipeline.operations.asked import asked_summary
 from pipeline.operations.corrections import LiveDocument, listed_corrections, live_sources
 from pipeline.operations.document_changes import document_changes
 from pipeline.operations.feedback import feedback_groups, page_figures
@@ -196,6 +197,7 @@ def feedback(
         dag_id=dag_id,
         paged=Paged([group for group in feedback_groups(store) if every or group.is_open], page, PER_PAGE),
         every=every,
+        asked=asked_summary(store),
         pages_of=_pages_of,
         figures_of=figures_of,
         decides=decides,

@@ -1,7 +1,7 @@
 """Sections ray, budget, retention, gates and operations: where work runs, what it may cost, what must hold."""
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, StringConstraints, create_model, field_validator, model_validator
 
@@ -119,6 +119,11 @@ class OperationOptions(Section):
     )
     keep_feedback: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4} days?$")] = Field(
         "180 days", description="How long what readers said of answers is kept."
+    )
+    questions: Literal["counts", "text"] | None = Field(
+        None,
+        description="What the service keeps of questions, as long as feedback: counts of those without a sure answer, and of "
+        "documents that are cited and opened; with text also the words of the former, without e-mail addresses and keys.",
     )
     feedback_names: bool = Field(False, description="Keep the name of the caller with what a reader says of an answer.")
     notify: dict[Text, dict[Text, JsonValue]] = Field(

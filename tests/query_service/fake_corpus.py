@@ -26,6 +26,7 @@ from schemas.answers import (
     TablePart,
     TextPart,
 )
+from schemas.corpus.operations import OperationOptions
 from schemas.documents import Role
 from schemas.errors import (
     BadInputError,
@@ -215,6 +216,7 @@ class FakeVersion(OpenVersion):
 
 class FakeCorpus(PublishedCorpus):
     has_rights = False
+    operations = OperationOptions()
 
     def __init__(
         self,

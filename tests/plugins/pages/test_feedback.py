@@ -7,9 +7,11 @@ from fastapi.testclient import TestClient
 
 from pipeline.corpus.workspace import Workspace
 from pipeline.operations.feedback import decide, page_figures
+from pipeline.records.asked import write_asked
 from pipeline.records.feedback import add_feedback
 from pipeline.records.ledger import indexed_sources, read_ledger
 from pipeline.records.publication import read_pointer
+from schemas.asked import AskedOfDay, UnansweredQuestion
 from schemas.feedback import Feedback, FeedbackRegion, Reason
 from tests.pipeline.conftest import published, refreshed_once
 from tests.plugins.pages.conftest import Rights
@@ -59,3 +61,27 @@ def test_a_complaint_becomes_a_golden_question_by_its_page_or_figure(
     everything = client.get(TAB, params={"every": "true"}).text
     assert "A golden question by ada" in everything
     assert "winch.pdf, page 1, with its figure" in everything
+
+
+def test_what_was_asked_and_not_found_is_shown(client: TestClient, published: Workspace) -> None:
+    assert "not found" not in client.get(TAB).text
+    pointer = read_pointer(published.store)
+    assert pointer is not None
+    texts = {"Where is the <b>horn</b>?": [1.0, 0.0], "Where's the horn?": [0.9, 0.4], "Who sings?": [0.0, 1.0]}
+    unanswered = [
+        UnansweredQuestion(text=text, vector=vector, times=3 - at) for at, (text, vector) in enumerate(texts.items())
+    ]
+    sources = indexed_sources(read_ledger(published.store, pointer.version))
+    cited = next(doc_id for doc_id, names in sources.items() if names == ("winch.pdf",))
+    counts = {"asked": 9, "abstained": 4, "unsure": 2, "cited": {cited: 3}, "opened": {cited: 1}}
+    day = datetime.now(UTC).date()
+    asked = AskedOfDay.model_validate({"day": day, "version": pointer.version, "unanswered": unanswered, **counts})
+    write_asked(published.store, "aa", asked)
+    write_asked(published.store, "bb", asked)
+    page = client.get(TAB).text
+    rows = re.findall(r'<td class="number">(\d+)</td>', page)
+    assert rows == ["18", "8", "4"]
+    assert "10 × Where is the &lt;b&gt;horn&lt;/b&gt;? <small>(also: Where&#39;s the horn?)</small>" in page
+    assert "2 × Who sings?" in page
+    assert "nobody opens: 1</h3>" in page
+    assert "<li>pump.pdf</li>" in page

@@ -94,7 +94,8 @@ class LayoutLabel(StrEnum):
 class PageRegion:
     """A block that a layout model sees on a page: its box and those of its lines.
 
-    ``rows`` and ``columns`` are the edges between the rows and the columns of a table, outermost ones left out.
+    ``rows`` and ``columns`` are the edges between the rows and the columns of a table as its reader sees it, outermost ones
+    left out.
     """
 
     bbox: BBox

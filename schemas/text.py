@@ -221,6 +221,8 @@ _BEGINNINGS = frozenset(word[:2].casefold() for word in f"{_FIGURE}|{_TABLE}".sp
 _EAST_BEGINNINGS = re.compile(rf"\s*(?:{_BRACKETS})?{_CJK}")
 _UNNUMBERED = re.compile(rf"\s*(?:{_LABEL_WORD}|(?P<cjk>{_CJK}))\s*[:：]\s*\S")
 
+_CONTINUED = re.compile(r"\s*\((?:cont|forts|suite|segu|vervolg)\w*\.?\)\W*", re.IGNORECASE)
+"""What may stand between a label and its title: "(continued)"."""
 _STOPS = frozenset(":.|–—-)：．。、")
 
 
@@ -241,7 +243,8 @@ def caption_label(text: str) -> CaptionLabel | None:
         unnumbered = _UNNUMBERED.match(text)
         return _label(unnumbered, "") if unnumbered else None
     after_label = text[caption_match.end() :]
-    title = after_label.lstrip()
+    continued = _CONTINUED.match(after_label)
+    title = after_label[continued.end() if continued else 0 :].lstrip()
     if not title or title[0] in _STOPS:
         return _label(caption_match)
     if caption_match["cjk"]:

@@ -16,7 +16,7 @@ from backends.pdf.text import image_blocks, lines_of, move_off_page, read_letter
 from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.drawings import MAX_SIDE_PT, PAGE_SHARE, Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.errors import FailureCode
-from schemas.geometry import BBox, is_level
+from schemas.geometry import BBox, is_level, turned
 from schemas.tags import escape
 
 if TYPE_CHECKING:
@@ -140,9 +140,9 @@ class MuPdfPage:
     _page: "pymupdf.Page"
     _letters: dict[Line, Letters | None] = field(default_factory=dict)
 
-    def regions(self) -> list[PageRegion] | None:
+    def regions(self, rotation: int) -> list[PageRegion] | None:
         """Return the blocks that a layout model sees; see the port."""
-        return page_regions(self._page, self.rotation)
+        return page_regions(self._page, rotation)
 
     def letters(self, line: Line) -> Letters | None:
         """Return the positions of a line's letters; see the port."""
@@ -234,7 +234,7 @@ def page_regions(page: "pymupdf.Page", rotation: int) -> list[PageRegion] | None
 
     Args:
         page: The page, whose rotation was set to 0.
-        rotation: The rotation it had, in degrees.
+        rotation: How it is turned for its reader, in degrees.
     """
     import pymupdf
 
@@ -277,9 +277,10 @@ def _model() -> Any:
 
 def _region(group: dict[str, Any], back: "pymupdf.Matrix") -> PageRegion:
     grid = group.get("table_grid")
-    x0, y0, _, _ = group["group_bbox"]
+    box = _box(group["group_bbox"], back)
+    x0, y0, _, _ = turned(box, (round(back.a), round(back.b)))
     return PageRegion(
-        _box(group["group_bbox"], back),
+        box,
         LayoutLabel(group["class_name"]),
         tuple(_box(box, back) for box in group["bboxes"]),
         () if grid is None else tuple(float(y0 + at) for at in grid.h_lines),

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.random_pages.drawing import Drawing, Question
-from bench.random_pages.kinds import HEADS, KINDS, QUIRKS
+from bench.random_pages.layouts import HEADS, KINDS, QUIRKS, SHORT_HEADS
 from bench.random_pages.reading import Reading
 from pipeline.inspection.inspect import inspect
 
@@ -32,8 +32,7 @@ def draw(seed: int, number: int, kinds: Sequence[str] = (), quirk: str | None = 
         drawing.paragraph()
         drawing.kind = kind
         KINDS[kind](drawing)
-    pages = len(drawing.pages)
-    head = pick.choice(sorted(HEADS)) if pages > 2 else "page_numbers"
+    head = pick.choice(sorted(HEADS) if len(drawing.pages) > 2 else SHORT_HEADS)
     drawing.kind = head
     HEADS[head](drawing)
     drawn_quirk = pick.choice(("", *sorted(QUIRKS))) if quirk is None else quirk

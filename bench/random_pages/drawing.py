@@ -109,7 +109,7 @@ _PLACES = [
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing drawn: a text with its baseline at ``y``, a rule, a box, or a picture from ``(x, y)`` to ``(x1, y1)``."""
+    """One thing drawn: a text with its baseline at ``y``; a rule, a frame, a box, a picture from ``(x, y)`` to ``(x1, y1)``."""
 
     kind: str
     x: float
@@ -159,6 +159,7 @@ class Drawing:
     seen: set[str] = field(default_factory=set)
     attached: list[str] = field(default_factory=list)
     struck: list[tuple[int, tuple[float, float, float, float]]] = field(default_factory=list)
+    turned: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Choose a style, and begin the first page."""
@@ -172,6 +173,12 @@ class Drawing:
         """Begin a page of one column."""
         self.pages.append([])
         self.x0, self.x1, self.y = self.margin, WIDTH - self.margin, 70.0
+
+    def turned_page(self, rotation: int) -> None:
+        """Begin a page whose contents run upwards; ``rotation`` 90 shows them upright, 0 as they are."""
+        self.pages.append([])
+        self.turned[len(self.pages)] = rotation
+        self.x0, self.x1, self.y = self.margin, HEIGHT - self.margin, 70.0
 
     def room(self, height: float) -> None:
         """Begin a page where less than a height is left."""
@@ -306,15 +313,23 @@ class Drawing:
         import pymupdf
 
         document = pymupdf.open()
-        for operations in self.pages:
+        for number, operations in enumerate(self.pages, 1):
             page = document.new_page(width=WIDTH, height=HEIGHT)
             for operation in operations:
-                _draw(page, operation)
+                _draw(page, _turned(operation) if number in self.turned else operation)
+            page.set_rotation(self.turned.get(number, 0))
         for number, box in self.struck:
             document[number - 1].add_strikeout_annot(pymupdf.Rect(*box))
         for name in self.attached:
             document.embfile_add(name, b"%PDF-1.4 inner", filename=name)
         return bytes(document.tobytes(deflate=True))
+
+
+def _turned(operation: Operation) -> Operation:
+    x, y, x1, y1 = operation.x, operation.y, operation.x1, operation.y1
+    if operation.kind != "text":
+        return replace(operation, x=min(y, y1), y=HEIGHT - max(x, x1), x1=max(y, y1), y1=HEIGHT - min(x, x1), degrees=90)
+    return replace(operation, x=y, y=HEIGHT - x, degrees=90)
 
 
 def _draw(page: "pymupdf.Page", operation: Operation) -> None:
@@ -335,10 +350,12 @@ def _draw(page: "pymupdf.Page", operation: Operation) -> None:
             )
         case "rule":
             page.draw_line(start, end, width=0.6, color=operation.colour)
+        case "frame":
+            page.draw_rect(pymupdf.Rect(start, end), width=0.7)
         case "box":
             page.draw_rect(pymupdf.Rect(start, end), fill=operation.colour, color=None)
         case _:
-            page.insert_image(pymupdf.Rect(start, end), pixmap=_pixels(operation.text))
+            page.insert_image(pymupdf.Rect(start, end), pixmap=_pixels(operation.text), rotate=int(operation.degrees))
 
 
 def _pixels(seed: str) -> "pymupdf.Pixmap":

@@ -11,7 +11,9 @@ HEADS: dict[str, Draw] = {}
 QUIRKS: dict[str, Draw] = {}
 
 
-def _in(table: dict[str, Draw]) -> Callable[[Draw], Draw]:
+def enter_in(table: dict[str, Draw]) -> Callable[[Draw], Draw]:
+    """Enter a function in a table by its name."""
+
     def enter(draw: Draw) -> Draw:
         table[draw.__name__] = draw
         return draw
@@ -19,7 +21,7 @@ def _in(table: dict[str, Draw]) -> Callable[[Draw], Draw]:
     return enter
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def sections(drawing: Drawing) -> None:
     """Draw headings with paragraphs."""
     for _ in range(2):
@@ -27,7 +29,7 @@ def sections(drawing: Drawing) -> None:
         drawing.paragraph()
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def symbol_bullets(drawing: Drawing) -> None:
     """Draw items whose bullet is of a font of symbols."""
     drawn = drawing.pick.choice("nlu")
@@ -37,7 +39,7 @@ def symbol_bullets(drawing: Drawing) -> None:
         drawing.ask("item", text)
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def tick_boxes(drawing: Drawing) -> None:
     """Draw ticked and empty boxes of a font of symbols before their labels."""
     for _ in range(4):
@@ -46,7 +48,7 @@ def tick_boxes(drawing: Drawing) -> None:
         drawing.ask("ticked", text, "on" if is_on else "")
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def parts_of_a_drawing(drawing: Drawing) -> None:
     """Draw a picture with callout numbers, and the list of its parts in two columns."""
     drawing.picture(260, 120)
@@ -61,7 +63,7 @@ def parts_of_a_drawing(drawing: Drawing) -> None:
     drawing.y = top + 5 * drawing.size
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def drop_cap(drawing: Drawing) -> None:
     """Draw a paragraph whose first letter is three lines high."""
     text = f"{drawing.sentence()} {drawing.sentence()} {drawing.sentence()}"
@@ -80,7 +82,7 @@ def drop_cap(drawing: Drawing) -> None:
     drawing.ask("whole", text)
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def side_heads(drawing: Drawing) -> None:
     """Draw heads in the margin of their paragraphs."""
     x0 = drawing.x0
@@ -95,7 +97,7 @@ def side_heads(drawing: Drawing) -> None:
         drawing.ask("whole", text)
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def unnumbered_caption(drawing: Drawing) -> None:
     """Draw a picture with a caption in bold that has no number."""
     drawing.paragraph()
@@ -108,7 +110,7 @@ def unnumbered_caption(drawing: Drawing) -> None:
     drawing.paragraph()
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def several_languages(drawing: Drawing) -> None:
     """Draw the same picture at the same place of five pages, each time with another caption."""
     pictured = str(drawing.pick.randrange(10**6))
@@ -123,7 +125,7 @@ def several_languages(drawing: Drawing) -> None:
         drawing.paragraph()
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def listing(drawing: Drawing) -> None:
     """Draw code with line numbers and an empty line."""
     words = [drawing.thing().split()[1] for _ in range(8)]
@@ -140,7 +142,7 @@ def listing(drawing: Drawing) -> None:
     drawing.paragraph()
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def values_of_a_part(drawing: Drawing) -> None:
     """Draw parameter, condition, least, typical, most and unit."""
     rows = [["Parameter", "Condition", "Min", "Typ", "Max", "Unit"]]
@@ -150,14 +152,14 @@ def values_of_a_part(drawing: Drawing) -> None:
     drawing.rows(rows, rules=drawing.pick.choice(("grid", "rows")))
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def rows_without_a_head(drawing: Drawing) -> None:
     """Draw steps in rows of a table without a head."""
     drawing.rows([[str(at), drawing.step()] for at in range(1, 6)], head=False)
     drawing.paragraph()
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def raised_signs(drawing: Drawing) -> None:
     """Draw exponents and indices in sentences."""
     for base, sign, up in (("10", "6", True), ("H", "2", False), ("cm", "3", True)):
@@ -171,7 +173,7 @@ def raised_signs(drawing: Drawing) -> None:
         drawing.ask("word", f"{base}{sign}")
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def marks_in_cells(drawing: Drawing) -> None:
     """Draw a table of values, and after it the marks of their footnotes."""
     values = [(drawing.thing(), str(drawing.pick.randint(10, 400))) for _ in range(4)]
@@ -193,7 +195,7 @@ def marks_in_cells(drawing: Drawing) -> None:
     drawing.y = top + (len(values) + 1) * height
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def struck_out(drawing: Drawing) -> None:
     """Draw a value crossed out by a rule or an annotation, and the new one."""
     for by_rule in (True, False):
@@ -214,7 +216,7 @@ def struck_out(drawing: Drawing) -> None:
         drawing.ask("struck", old, new)
 
 
-@_in(KINDS)
+@enter_in(KINDS)
 def numbered_paragraphs(drawing: Drawing) -> None:
     """Draw paragraphs with a number in the margin."""
     first, x0 = drawing.pick.randint(1, 90), drawing.x0
@@ -229,19 +231,8 @@ def numbered_paragraphs(drawing: Drawing) -> None:
         drawing.ask("line", f"{number} {text}")
 
 
-@_in(KINDS)
-def log(drawing: Drawing) -> None:
-    """Draw the lines of a log in monospace, each of them wide."""
-    for number in range(8):
-        drawing.room(30)
-        line = f"2031-04-0{number + 1} 12:{number + 10}:07 {drawing.code()} {drawing.thing().split(' of')[0]} ready"
-        drawing.put(drawing.x0, drawing.y + drawing.size, line, MONO, 0.8 * drawing.size)
-        drawing.y += 1.1 * drawing.size
-        drawing.ask("line", line)
-    drawing.y += drawing.size
-
-
-def _at_margin(drawing: Drawing, number: int, text: str, *, foot: bool = False, right: bool = False) -> None:
+def at_margin(drawing: Drawing, number: int, text: str, *, foot: bool = False, right: bool = False) -> None:
+    """Draw a running head or foot on a page, and ask for it."""
     size = 0.8 * drawing.size
     x = WIDTH - drawing.margin - width_of(text, drawing.regular, size) if right else drawing.margin
     page = drawing.pages.pop(number - 1)
@@ -251,31 +242,31 @@ def _at_margin(drawing: Drawing, number: int, text: str, *, foot: bool = False, 
     drawing.ask("margin", text, page=number)
 
 
-@_in(HEADS)
+@enter_in(HEADS)
 def page_numbers(drawing: Drawing) -> None:
     """Number the pages at their foot."""
     for number in range(1, len(drawing.pages) + 1):
-        _at_margin(drawing, number, f"Page {number}", foot=True)
+        at_margin(drawing, number, f"Page {number}", foot=True)
 
 
-@_in(HEADS)
+@enter_in(HEADS)
 def alternating_heads(drawing: Drawing) -> None:
     """Draw another head with the number on left and right pages."""
     for number in range(1, len(drawing.pages) + 1):
         is_left = number % 2 == 0
-        _at_margin(drawing, number, f"{number}   {drawing.title}" if is_left else f"Guide   {number}", right=not is_left)
+        at_margin(drawing, number, f"{number}   {drawing.title}" if is_left else f"Guide   {number}", right=not is_left)
 
 
-@_in(HEADS)
+@enter_in(HEADS)
 def chapter_heads(drawing: Drawing) -> None:
     """Draw a head that changes with the pages, and a company at the foot of some."""
     for number in range(1, len(drawing.pages) + 1):
-        _at_margin(drawing, number, f"Chapter {number}: {drawing.name()}")
+        at_margin(drawing, number, f"Chapter {number}: {drawing.name()}")
         if number > 1:
-            _at_margin(drawing, number, f"{drawing.title} works", foot=True)
+            at_margin(drawing, number, f"{drawing.title} works", foot=True)
 
 
-@_in(QUIRKS)
+@enter_in(QUIRKS)
 def watermark(drawing: Drawing) -> None:
     """Draw a large slanted word below the text."""
     for page in drawing.pages:
@@ -283,14 +274,14 @@ def watermark(drawing: Drawing) -> None:
         page.insert(0, Operation("text", 130, 640, text="UNCONTROLLED", font="hebo", size=62, colour=grey, degrees=50))
 
 
-@_in(QUIRKS)
+@enter_in(QUIRKS)
 def drawn_again(drawing: Drawing) -> None:
     """Draw each text twice, a little apart."""
     for page in drawing.pages:
         page[:] = [copy for op in page for copy in ((op, replace(op, x=op.x + 0.3)) if op.kind == "text" else (op,))]
 
 
-@_in(QUIRKS)
+@enter_in(QUIRKS)
 def white_and_invisible(drawing: Drawing) -> None:
     """Write sentences that nobody sees between the others."""
     for number, page in enumerate(drawing.pages, 1):
@@ -301,7 +292,7 @@ def white_and_invisible(drawing: Drawing) -> None:
             drawing.ask("absent", text, page=number)
 
 
-@_in(QUIRKS)
+@enter_in(QUIRKS)
 def attachment(drawing: Drawing) -> None:
     """Attach a file, which must be named as not read."""
     drawing.attached.append("inner.pdf")

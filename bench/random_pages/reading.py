@@ -27,10 +27,9 @@ class Reading:
         self._blocks = [letters(block) for block in text.split("\n\n")]
         self._lines = [letters(line) for line in text.split("\n")]
         self._raw_lines = text.split("\n")
-        self._fenced = [letters(block) for block in re.findall(r"```\n(.*?)```", text, re.DOTALL)]
-        self._rows = [
-            [letters(cell) for cell in row] for page in document.pages for table in page.tables for row in table.rows
-        ]
+        self._code_blocks = [letters(block) for block in re.findall(r"```\n(.*?)```", text, re.DOTALL)]
+        self._rows = [row for page in document.pages for table in page.tables for row in table.rows]
+        self._words = letters(text)
 
     def answers(self, question: Question) -> bool:
         """Return whether the reading answers a question."""
@@ -50,16 +49,33 @@ class Reading:
 
     def _ticked(self, question: Question, text: str) -> bool:
         line = next((line for line in self._raw_lines if letters(line).endswith(text)), "")
-        return line.strip()[:1] in ("☑✓✔☒✗" if question.value else "☐□○")
+        return line.strip()[:1] in list("☑✓✔☒✗" if question.value else "☐□○")
 
     def _caption(self, question: Question, text: str) -> bool:
         return text in [letters(figure.caption) for figure in self._pages[question.page].figures]
 
     def _code(self, question: Question, _text: str) -> bool:
-        return len(self._fenced) == 1 and all(letters(line) in self._fenced[0] for line in question.text.split("\n"))
+        return len(self._code_blocks) == 1 and all(
+            letters(line) in self._code_blocks[0] for line in question.text.split("\n")
+        )
+
+    def _fenced(self, question: Question, _text: str) -> bool:
+        lines = [letters(line) for line in question.text.split("\n")]
+        return any("".join(lines) == block for block in self._code_blocks)
 
     def _row(self, question: Question, _text: str) -> bool:
-        return [letters(cell) for cell in question.text.split(" | ")] in self._rows
+        cells = [letters(cell) for cell in question.text.split(" | ")]
+        return any(
+            cells == [letters(cell) for cell in row] and (not question.value or any(map(_TAG.search, row)))
+            for row in self._rows
+        )
+
+    def _near(self, question: Question, text: str) -> bool:
+        parts = self._words.split(text)
+        return any(part.startswith(letters(question.value)) for part in parts[1:])
+
+    def _pictured(self, question: Question, _text: str) -> bool:
+        return bool(_TAG.search(self._pages[question.page].tagged_text))
 
     def _word(self, question: Question, _text: str) -> bool:
         return question.text in unicodedata.normalize("NFKC", self._text)

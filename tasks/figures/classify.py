@@ -128,7 +128,8 @@ def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> l
         page, name, box = by_number[placement.page], placement.figure_id, placement.bbox
         if placement.reason == CAPTIONED:  # a figure of a manual in several languages
             return placement
-        if (count := len(at_position[name, *_position(box)])) > most_pages:
+        is_in_text = _has_weak_claim(placement) and _is_within(box, page) and not is_small(box, page)
+        if (count := len(at_position[name, *_position(box)])) > most_pages and not is_in_text:
             reason = f"at the same place of {count} pages"
             if placement.kind is Kind.SCAN:  # a template, which has no figure
                 return replace(placement, figure_id=None, raw_sha1=None, role=Role.BACKGROUND, reason=reason)
@@ -179,9 +180,16 @@ def _is_band(placement: Placement, page: Page) -> bool:
 
 
 def _is_at_edge(box: BBox, page: Page) -> bool:
+    return (box & _inside(page)).area == 0
+
+
+def _is_within(box: BBox, page: Page) -> bool:
+    return box & _inside(page) == box
+
+
+def _inside(page: Page) -> BBox:
     across, down = EDGE_SHARE * page.width_pt, EDGE_SHARE * page.height_pt
-    inner = BBox(across, down, page.width_pt - across, page.height_pt - down)
-    return (box & inner).area == 0
+    return BBox(across, down, page.width_pt - across, page.height_pt - down)
 
 
 def _position(box: BBox) -> tuple[int, ...]:

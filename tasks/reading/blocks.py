@@ -17,7 +17,7 @@ from schemas.geometry import BBox, is_level, union
 from schemas.text import caption_label
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.join import wraps
-from tasks.tables.rows import rotation_of, upright
+from tasks.tables.rows import upright
 
 FEWEST_LETTERS, FEWEST_JUSTIFIED = 20, 4
 """Minimum letters of a line that may be justified, and minimum lines that end at one place."""
@@ -57,6 +57,11 @@ _LONE_MARKER = re.compile(rf"\s*(?:{_BULLET}|[-–—*·»]|\(?\d{{1,3}}[.)])\s*
 _ITEM_NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)](?:\s|$)")
 ENDS_SENTENCE = re.compile(r"[.!?:;。！？：][\"'”’)\]]*\s*$")
 
+INDEX_ENTRY = re.compile(r"\S(?:,\s+|\s{2,})\d+(?:[-–]\d+)?f{0,2}\s*$")
+"""A line of an index: a term and its pages."""
+_STAMP = re.compile(r"\W*(?:[A-Z][a-z]{2}\s+\d{1,2}\s+)?\d{1,4}[-/.:]\d{2}[-/.:]\d{2}")
+"""The date or time that a line of a log begins with."""
+
 _HEADINGS = frozenset({LayoutLabel.HEADING, LayoutLabel.TITLE})
 
 
@@ -76,13 +81,17 @@ class Row(NamedTuple):
     foot: float
 
 
-def regroup_lines(lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation: int) -> list[PageLine]:
-    """Return the lines of a page, block by block, each with the number and the label of its block."""
+def regroup_lines(
+    lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation: int, frames: Sequence[BBox] = ()
+) -> list[PageLine]:
+    """Return the lines of a page, block by block, each with the number and the label of its block.
+
+    ``frames`` are boxes drawn around lines, of which no block has lines inside and outside.
+    """
     rights = _column_sides([line for line, _ in lines])
     order = {id(line): number for number, line in enumerate(lines)}
-    rotation = rotation_of([line for line, _ in lines], rotation)
     blocks: list[_Block] = []
-    for label, group, rows in _in_columns(_groups(lines, regions), rotation):
+    for label, group, rows in _in_columns(_groups(lines, regions, frames), rotation):
         if label is LayoutLabel.FORMULA:
             parts = _by_block(group)
         elif label is LayoutLabel.TABLE:
@@ -163,25 +172,40 @@ def _position(lines: Sequence[PageLine], order: dict[int, int]) -> float:
 
 
 def _groups(
-    lines: Sequence[PageLine], regions: Sequence[PageRegion]
+    lines: Sequence[PageLine], regions: Sequence[PageRegion], frames: Sequence[BBox]
 ) -> Iterator[tuple[LayoutLabel | None, list[PageLine]]]:
-    """Yield the lines of each region, with its label, and of the rest the PDF reader's blocks."""
+    """Yield the lines of each region, with its label, and of the rest the PDF reader's blocks, each frame's apart."""
     boxes = [(at, box) for at, region in enumerate(regions) for box in region.lines]
     sides = np.array([box for _, box in boxes], dtype=np.float64).reshape(-1, 4)
     holders = [_holder(line.bbox, sides) for line, _ in lines]
+    framed = _frames_of([line for line, _ in lines], frames)
     keys = [
-        ("region", boxes[at][0]) if at is not None else ("block", line.block)
-        for at, (line, _) in zip(holders, lines, strict=True)
+        ("region", boxes[at][0], frame) if at is not None else ("block", line.block, frame)
+        for at, frame, (line, _) in zip(holders, framed, lines, strict=True)
     ]
     for number, (line, _) in enumerate(lines):
         # A marker that stands alone goes where its item goes, in whichever block the PDF has it.
         if _LONE_MARKER.fullmatch(line.text) and (item := _item_of(number, lines)) is not None:
             keys[number] = keys[item]
-    groups: dict[tuple[str, int], list[PageLine]] = defaultdict(list)
+    groups: dict[tuple[str, int, int], list[PageLine]] = defaultdict(list)
     for key, page_line in zip(keys, lines, strict=True):
         groups[key].append(page_line)
-    for (kind, at), group in groups.items():
+    for (kind, at, _), group in groups.items():
         yield regions[at].label if kind == "region" else None, group
+
+
+def _frames_of(lines: Sequence[Line], frames: Sequence[BBox]) -> list[int]:
+    """Return the smallest frame around each line, of those around more than one; -1 for none."""
+    framed = np.full(len(lines), -1)
+    sides = np.array(frames, dtype=np.float64).reshape(-1, 1, 4)
+    boxes = np.array([line.bbox for line in lines], dtype=np.float64).reshape(-1, 4)
+    middles = (boxes[:, :2] + boxes[:, 2:]) / 2
+    inside = ((sides[..., :2] <= middles) & (middles <= sides[..., 2:])).all(axis=2)
+    around = [int(number) for number in np.flatnonzero(inside.sum(axis=1) > 1)]
+    for number in sorted(around, key=lambda number: frames[number].area, reverse=True):
+        framed[inside[number]] = number
+    numbers: list[int] = framed.tolist()
+    return numbers
 
 
 def _in_columns(
@@ -324,10 +348,14 @@ def _paragraphs(rows: Sequence[Row], label: LayoutLabel | None, rights: Sequence
     # The lower quartile is the distance of lines within a paragraph, even if most paragraphs have a line or two; a single
     # distance can't be compared with others.
     pitch = sorted(pitches)[len(pitches) // 4] if len(pitches) > 1 else float("inf")
+    is_index = len(rows) > 1 and 2 * sum(INDEX_ENTRY.search(row.text) is not None for row in rows) > len(rows)
     block: list[Row] = []
     for at, row in enumerate(rows):
         following = rows[at + 1] if at + 1 < len(rows) else None
-        if block and _begins(row, block, following, label, column, pitch):
+        is_entry = bool(block) and (
+            INDEX_ENTRY.search(block[-1].text) if is_index else _STAMP.match(block[0].text) and _STAMP.match(row.text)
+        )
+        if block and (is_entry or _begins(row, block, following, label, column, pitch)):
             yield block
             block = []
         block.append(row)

@@ -93,7 +93,7 @@ def find_furniture(
         roles |= dict.fromkeys(_along_side(content, page), Furniture.STAMP)
         roles |= dict.fromkeys(words_across(content, body), Furniture.WATERMARK)
         roles |= dict.fromkeys(contents_entries(content), Furniture.CONTENTS)
-        roles |= dict.fromkeys(_line_numbers(content, body), Furniture.LINE_NUMBER)
+        roles |= dict.fromkeys(line_numbers(content, body), Furniture.LINE_NUMBER)
     return roles
 
 
@@ -115,11 +115,9 @@ def words_across(lines: Sequence[Line], body: float) -> Iterator[Line]:
             yield line
 
 
-def _line_numbers(lines: Sequence[Line], body: float) -> list[Line]:
+def line_numbers(lines: Sequence[Line], body: float) -> list[Line]:
     """Return the numbers in a column beside the text that go up by one step."""
     numbers = [line for line in lines if line.text.strip().isdecimal() and line.inside is None]
-    if len(numbers) < FEWEST_NUMBERED:
-        return []
     prose = [line.bbox for line in lines if len(line.text) >= _PROSE_CHARACTERS]
     if not prose:
         return []
@@ -130,7 +128,9 @@ def _line_numbers(lines: Sequence[Line], body: float) -> list[Line]:
     ):
         steps = {int(below.text) - int(above.text) for above, below in pairwise(column)}
         fewest = FEWEST_NUMBERED if all(line.size < body for line in column) else FEWEST_AS_LARGE
-        if len(column) >= fewest and len(steps) == 1 and steps.pop() > 0:
+        # Numbers of each fifth line count for five.
+        step = steps.pop() if len(steps) == 1 and len(column) > 2 else 0
+        if step > 0 and step * len(column) >= fewest:
             return column
     return []
 

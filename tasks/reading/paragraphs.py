@@ -12,7 +12,7 @@ from schemas.documents import BlockKind, CellSpan, Furniture, Line, Page, Placem
 from schemas.geometry import BBox, is_level, union
 from schemas.text import SUPERSCRIPTS, CaptionLabel, caption_label
 from tasks.figures.anchor import is_set_off
-from tasks.reading.blocks import ENDS_SENTENCE, MARKER
+from tasks.reading.blocks import ENDS_SENTENCE, INDEX_ENTRY, MARKER
 from tasks.reading.code import code_text
 from tasks.reading.join import join_broken, join_lines, wraps
 from tasks.reading.outline import Headings
@@ -314,6 +314,7 @@ def _goes_on(before: DraftBlock, block: DraftBlock) -> bool:
         and is_same_size(last.size, first.size)
         and (last.font, last.bold) == (first.font, first.bold)
         and not ENDS_SENTENCE.search(last.text)
+        and not INDEX_ENTRY.search(last.text)
         and not MARKER.match(first.text)
         and first.text.lstrip()[:1].islower()
         and wraps(last, first, min(box.x0 for box in column), max(box.x1 for box in column))

@@ -57,7 +57,7 @@ _WRITTEN = re.compile(r"(?:D:)?(\d{4})(\d{2})?(\d{2})?")
 FIRST_YEAR = 1993
 """Year of the first PDF: an earlier date is an unset clock (1970, 1904, 1601)."""
 
-PARSE_VERSION = "37"
+PARSE_VERSION = "38"
 
 _FREE_MEMORY_EVERY = 16
 """Pages after which the PDF library's cache is emptied."""
@@ -257,7 +257,9 @@ class _Reading:
         self.placements.extend(placed)
         lines = _with_their_pictures(content, placed)
         self.lines.extend(lines)
-        promised = layout_tables(content.regions or (), located.tables, content.texts, content.marks, content.letters)
+        promised = layout_tables(
+            content.regions or (), located.tables, content.texts, content.marks, content.letters, content.rotation
+        )
         if tables := [*located.tables, *promised]:
             self._add_tables(content, tables, lines, placed)
 

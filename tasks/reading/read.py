@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -17,8 +18,11 @@ from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape, strip
 from schemas.text import RAISED_SIZE, as_superscript, may_be_raised
 from tasks.reading.bidi import LineLetters, has_right_to_left, in_logical_order
-from tasks.reading.blocks import regroup_lines
+from tasks.reading.blocks import SURE_MARKER, regroup_lines
+from tasks.reading.margins import line_numbers
+from tasks.reading.outline import body_size
 from tasks.tables.promised import tables_under_titles
+from tasks.tables.rows import rotation_of
 
 _MARKS = dict(
     zip(
@@ -43,6 +47,8 @@ of 146 documents of TeX none has 0.15 to 0.6, and none has more than 0.28 in com
 
 LEAST_EM, MOST_EM = 0.15, 0.7
 """Size of a bullet, in ems of the line behind it."""
+BOX_EM = 1.4
+"""Maximum size of a box to tick."""
 SQUARE = 1.35
 """Maximum ratio of a bullet's sides."""
 REACH_EM = 2.5
@@ -188,19 +194,32 @@ def _with_mark(line: Line, mark: Line, letters: LineLetters) -> Line:
 
 
 def drawn_bullets(marks: Sequence[Mark], lines: Sequence[PageLine]) -> tuple[list[Mark], list[PageLine]]:
-    """Return the marks of a page that aren't bullets, and a line for each that is."""
-    candidates = [mark for mark in marks if mark.filled and _is_square(mark.bbox)]
+    """Return the marks of a page that aren't bullets or boxes to tick, and its lines with one for each that is.
+
+    A letter in a box, which ticks it, is left out.
+    """
     visible = [line for line, is_visible in lines if is_visible]
-    behind = {mark: line for mark in candidates if (line := _line_behind(mark.bbox, visible)) is not None}
-    columns = [round(mark.bbox.x0) for mark in behind]
-    bullets = {mark: line for mark, line in behind.items() if columns.count(round(mark.bbox.x0)) >= FEWEST}
-    drawn = [
-        PageLine(
-            line._replace(bbox=line.bbox._replace(x0=mark.bbox.x0, x1=mark.bbox.x1).rounded(), text="•", bold=False), True
+    squares = [mark for mark in marks if (mark.filled or not (mark.strokes or mark.white)) and _is_square(mark.bbox)]
+    signed = [line.bbox for line in visible if SURE_MARKER.match(line.text)]
+    behind = {
+        mark: line
+        for mark in squares
+        if not any(map(mark.bbox.has_middle_of, signed)) and (line := _line_behind(mark, visible)) is not None
+    }
+    columns = Counter((round(mark.bbox.x0), mark.filled) for mark in behind)
+    bullets = {mark: line for mark, line in behind.items() if columns[round(mark.bbox.x0), mark.filled] >= FEWEST}
+    boxes = [mark.bbox for mark in bullets if not mark.filled]
+    ticks = {mark for mark in marks if mark.strokes and any(box.has_middle_of(mark.bbox) for box in boxes)}
+    letters = {line for line in visible if any(box.has_middle_of(line.bbox) for box in boxes)}
+    drawn = [read for read in lines if read.line not in letters]
+    for mark, line in bullets.items():
+        box = mark.bbox
+        is_ticked = any(box.has_middle_of(tick.bbox) for tick in (*ticks, *letters))
+        sign = "•" if mark.filled else "☒" if is_ticked else "☐"
+        drawn.append(
+            PageLine(line._replace(bbox=line.bbox._replace(x0=box.x0, x1=box.x1).rounded(), text=sign, bold=False), True)
         )
-        for mark, line in bullets.items()
-    ]
-    return [mark for mark in marks if mark not in bullets], drawn
+    return [mark for mark in marks if mark not in bullets and mark not in ticks], drawn
 
 
 def without_underlines(marks: Sequence[Mark], lines: Sequence[PageLine]) -> list[Mark]:
@@ -257,13 +276,14 @@ def _is_square(box: BBox) -> bool:
     return box.width > 0 and box.height > 0 and 1 / SQUARE <= box.width / box.height <= SQUARE
 
 
-def _line_behind(box: BBox, lines: Sequence[Line]) -> Line | None:
-    """Return the line that a shape of a bullet's size is in front of, with nothing in front of the shape."""
+def _line_behind(mark: Mark, lines: Sequence[Line]) -> Line | None:
+    """Return the line that a shape of a bullet's or a box's size is in front of, with nothing in front of the shape."""
+    box, (smallest, largest) = mark.bbox, (LEAST_EM, MOST_EM) if mark.filled else (MOST_EM, BOX_EM)
     level = [line for line in lines if is_level(box, line.bbox)]
     behind = [
         line
         for line in level
-        if 0 < line.bbox.x0 - box.x1 <= REACH_EM * line.size and LEAST_EM * line.size <= box.height <= MOST_EM * line.size
+        if 0 < line.bbox.x0 - box.x1 <= REACH_EM * line.size and smallest * line.size <= box.height <= largest * line.size
     ]
     if not behind or any(-line.size < line.bbox.gap_x(box) < line.size and line.bbox.x0 < box.x0 for line in level):
         return None
@@ -319,7 +339,10 @@ def _blank(last: Line, box: BBox) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ParsedPage:
-    """A page's content: ``lines`` derive from ``drawn``; ``letters`` locates the letters of each; ``marks`` have no bullets."""
+    """A page's content: ``lines`` derive from ``drawn``; ``letters`` locates the letters of each; ``marks`` have no bullets.
+
+    ``rotation`` is that of most of the text.
+    """
 
     page: Page
     drawn: PdfPage
@@ -327,6 +350,7 @@ class ParsedPage:
     letters: LineLetters
     marks: Sequence[Mark]
     regions: Sequence[PageRegion] | None
+    rotation: int = 0
     layout_failed: bool = False
 
     @property
@@ -348,15 +372,21 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
         lines = list(with_strikes(_lines(drawn, letters), drawn.marks, letters))
         is_drawn = max(drawn.box.width, drawn.box.height) <= MAX_SIDE_PT
         asks_model = layout == "every_page" and is_drawn
-        regions = drawn.regions() if asks_model else None
-        if regions and not drawn.rotation:
-            regions = tables_under_titles(regions, [line for line, is_visible in lines if is_visible])
+        visible = [line for line, is_visible in lines if is_visible]
+        rotation = rotation_of(visible, drawn.rotation)
+        regions = drawn.regions(rotation) if asks_model else None
+        if regions and not rotation:
+            regions = tables_under_titles(regions, visible)
         # Bullets and underlines belong to the text, and must not be taken for drawings or rules of tables.
-        marks, bullets = drawn_bullets(without_underlines(drawn.marks, lines), lines)
-        lines = regroup_lines([*lines, *bullets], regions or (), drawn.rotation)
+        marks, lines = drawn_bullets(without_underlines(drawn.marks, lines), lines)
+        frames = [mark.bbox for mark in marks if not (mark.filled or mark.strokes or mark.is_rule)]
+        # Numbers of lines would be markers of items, or a table's column.
+        numbers = line_numbers(visible, body_size(visible)) if not rotation else []
+        text = [read for read in lines if read.line not in numbers]
+        lines = [*regroup_lines(text, regions or (), rotation, frames), *(PageLine(line, True) for line in numbers)]
     characters = sum([len(line.text.strip()) for line, _ in lines])
     page = Page(number, drawn.box.width, drawn.box.height, drawn.rotation, characters)
-    return ParsedPage(page, drawn, tuple(lines), letters, marks, regions, asks_model and regions is None)
+    return ParsedPage(page, drawn, tuple(lines), letters, marks, regions, rotation, asks_model and regions is None)
 
 
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:

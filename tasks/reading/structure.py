@@ -61,7 +61,7 @@ from tasks.reading.set_tables import join_continued, with_tables, with_tables_of
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "42"
+STRUCTURE_VERSION = "43"
 
 SCAN_SHARE = 0.5
 """Minimum share of a page that a scan covers to which a system added lines in the margins."""

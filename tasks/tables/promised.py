@@ -3,13 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import median
 
-from schemas.documents import FoundBy, LayoutLabel, Line, PageRegion
+from schemas.documents import FoundBy, LayoutLabel, Line, PageRegion, is_same_size
 from schemas.drawings import LettersOf, Mark, RulePiece, Ruling
 from schemas.geometry import BBox, is_level, union
 from tasks.tables.align import CELL_GAP_EM, contents_entries, gutters_of, levels_of
+from tasks.tables.rows import as_stored, upright
 from tasks.tables.tabulate import words_with_boxes
 
 SAME_SHARE = 0.5
@@ -34,6 +35,7 @@ def layout_tables(
     lines: Sequence[Line],
     marks: Sequence[Mark],
     letters_of: LettersOf,
+    rotation: int = 0,
 ) -> list[Ruling]:
     """Return the grids of the tables that a layout model sees, without code and the tables that rules show.
 
@@ -43,6 +45,7 @@ def layout_tables(
         lines: The page's text.
         marks: The page's drawings.
         letters_of: Called only for lines that cross an edge between two columns.
+        rotation: How the text is turned for its reader.
     """
     rulings: list[Ruling] = []
     for region in regions:
@@ -53,8 +56,10 @@ def layout_tables(
         # A table of contents has rows and columns as well, but it is furniture.
         is_contents = 2 * len(contents_entries(inner)) > len(inner)
         if not is_contents and sum(len(line.text) for line in inner if line.mono) < MONO_SHARE * letters:
-            pieces = [piece for line in inner for piece in _pieces(line, region.columns, letters_of)]
-            rulings.append(_ruling(region, pieces, marks))
+            pieces = [piece for line in inner for piece in _pieces(line, region.columns, letters_of, rotation)]
+            rules = [upright(mark.bbox, rotation) for mark in marks if mark.is_rule]
+            ruling = _ruling(replace(region, bbox=upright(region.bbox, rotation)), pieces, rules)
+            rulings.append(_as_stored(ruling, rotation) if rotation else ruling)
     return rulings
 
 
@@ -62,12 +67,28 @@ def _is_same(box: BBox, table_box: BBox) -> bool:
     return (box & table_box).area > SAME_SHARE * min(box.area, table_box.area)
 
 
-def _pieces(line: Line, edges: Sequence[float], letters_of: LettersOf) -> list[Line]:
-    """Return a line that crosses an edge cut where its words stand apart: "256.5" and the next cell's "$"."""
-    if not any(line.bbox.x0 < edge < line.bbox.x1 for edge in edges):
-        return [line]
+def _as_stored(ruling: Ruling, rotation: int) -> Ruling:
+    """Return the rules of an upright table as they are on the unrotated page."""
+    down = [as_stored(BBox(at, start, at, end), rotation) for at, start, end in ruling.down]
+    across = [as_stored(BBox(start, at, end, at), rotation) for at, start, end in ruling.across]
+    if rotation % 180:
+        down, across = across, down
+    return replace(
+        ruling,
+        bbox=as_stored(ruling.bbox, rotation),
+        down=tuple(RulePiece(x0, y0, y1) for x0, y0, _, y1 in down),
+        across=tuple(RulePiece(y0, x0, x1) for x0, y0, x1, _ in across),
+    )
+
+
+def _pieces(line: Line, edges: Sequence[float], letters_of: LettersOf, rotation: int) -> list[Line]:
+    """Return a line, upright, cut where its words stand apart if it crosses an edge: "256.5" and the next cell's "$"."""
+    x0, _, x1, _ = box = upright(line.bbox, rotation)
+    if not any(x0 < edge < x1 for edge in edges):
+        return [line._replace(bbox=box)]
     pieces: list[Line] = []
-    for word, box in words_with_boxes(*letters_of(line)):
+    for word, stored in words_with_boxes(*letters_of(line)):
+        box = upright(stored, rotation)
         if pieces and box.x0 - pieces[-1].bbox.x1 < CELL_GAP_EM * line.size:
             pieces[-1] = pieces[-1]._replace(text=f"{pieces[-1].text} {word}", bbox=pieces[-1].bbox | box)
         else:
@@ -75,11 +96,11 @@ def _pieces(line: Line, edges: Sequence[float], letters_of: LettersOf) -> list[L
     return pieces
 
 
-def _ruling(region: PageRegion, lines: Sequence[Line], marks: Sequence[Mark]) -> Ruling:
+def _ruling(region: PageRegion, lines: Sequence[Line], rules: Sequence[BBox]) -> Ruling:
     """Return the edges of a region's columns, and those of its rows: rules if there are enough, else the model's."""
-    rules = _rules_across(region.bbox, marks)
-    is_ruled = len(rules) >= FEWEST_RULES
-    edges = (region.bbox.y0, *(rules if is_ruled else region.rows), region.bbox.y1)
+    between = _rules_across(region.bbox, rules)
+    is_ruled = len(between) >= FEWEST_RULES
+    edges = (region.bbox.y0, *(between if is_ruled else region.rows), region.bbox.y1)
     found_by = FoundBy.RULED_LAYOUT if is_ruled else FoundBy.LAYOUT
     return ruling_between(region.bbox, edges, _columns(region, lines), found_by)
 
@@ -115,17 +136,12 @@ def _columns(region: PageRegion, lines: Sequence[Line]) -> list[float]:
     return sorted(set(edges))
 
 
-def _rules_across(table: BBox, marks: Sequence[Mark]) -> list[float]:
+def _rules_across(table: BBox, rules: Sequence[BBox]) -> list[float]:
     """Return the heights of the rules inside a table from side to side, which may be drawn cell by cell."""
     levels: dict[int, list[BBox]] = defaultdict(list)
-    for mark in marks:
-        box = mark.bbox & table
-        if (
-            mark.is_rule
-            and mark.bbox.width > mark.bbox.height
-            and table.y0 + INSIDE_PT < mark.bbox.y0 < table.y1 - INSIDE_PT
-        ):
-            levels[round(mark.bbox.y0 / INSIDE_PT)].append(box)
+    for rule in rules:
+        if rule.width > rule.height and table.y0 + INSIDE_PT < rule.y0 < table.y1 - INSIDE_PT:
+            levels[round(rule.y0 / INSIDE_PT)].append(rule & table)
     return sorted(
         pieces[0].y0 for pieces in levels.values() if sum(piece.width for piece in pieces) >= ACROSS_SHARE * table.width
     )
@@ -150,7 +166,7 @@ def tables_under_titles(regions: Sequence[PageRegion], lines: Sequence[Line]) ->
     """
     headings = [region for region in regions if region.label in (LayoutLabel.HEADING, LayoutLabel.CAPTION)]
     parts: list[PageRegion] = []
-    for region in regions:
+    for region in chain.from_iterable(_notes_apart(unsplit, lines) for unsplit in regions):
         titles = _titles_above(region, headings, lines) if region.label is LayoutLabel.TABLE and headings else []
         inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
         columns = _beside(inner, titles) if titles else None
@@ -160,6 +176,28 @@ def tables_under_titles(regions: Sequence[PageRegion], lines: Sequence[Line]) ->
         tables = [part for column, title in zip(columns, titles, strict=True) for part in _below(column, title)]
         parts += [_part(region, part, label) for part, label in tables] if len(tables) > 1 else [region]
     return parts
+
+
+def _notes_apart(region: PageRegion, lines: Sequence[Line]) -> list[PageRegion]:
+    """Return a region of two columns that differ in type size, or text beside bold heads, as both; it is no table."""
+    inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
+    gutters = gutters_of(inner) if region.label in (LayoutLabel.TABLE, LayoutLabel.TEXT) else []
+    if len(gutters) != 1 or any(line.mono for line in inner):  # code is smaller than the text around it
+        return [region]
+    sides = [[line for line in inner if (line.bbox.x0 > gutters[0]) is is_right] for is_right in (False, True)]
+    are_words = all(any(" " in line.text.strip() for line in side) for side in sides)
+    is_headed = region.label is LayoutLabel.TEXT and {line.bold for line in sides[0]} == {True} != {
+        line.bold for line in sides[1]
+    }
+    if not is_headed and (not are_words or is_same_size(*(median(line.size for line in side) for side in sides))):
+        return [region]
+    heads: list[list[Line]] = []
+    for line in sorted(sides[0], key=lambda line: line.bbox.y0) if is_headed else ():
+        if heads and line.bbox.y0 - heads[-1][-1].bbox.y1 < line.size / 2:
+            heads[-1].append(line)
+        else:
+            heads.append([line])
+    return [_part(region, part, LayoutLabel.TEXT) for part in [*(heads or sides[:1]), sides[1]]]
 
 
 def _titles_above(table: PageRegion, headings: Sequence[PageRegion], lines: Sequence[Line]) -> list[Line]:

@@ -42,7 +42,7 @@ def as_stored(box: BBox, rotation: int) -> BBox:
 def rotation_of(lines: Sequence[Line], rotation: int) -> int:
     """Return how lines are rotated for their reader: as their page is, unless most are written in another direction.
 
-    The next line of a row is further along the direction of the text.
+    The next line of a row is further along the direction of the text, and the next row is below it.
     """
     long = [line for line in lines if len(line.text.strip()) >= LONG_CHARACTERS]
     if not long:
@@ -50,13 +50,14 @@ def rotation_of(lines: Sequence[Line], rotation: int) -> int:
     # Lines that are level on the unrotated page weren't turned with it by a quarter.
     if 2 * sum(line.bbox.height > line.bbox.width for line in long) <= len(long):
         return rotation if rotation % 180 == 0 else 0
-    rows = [
-        (line_before.bbox, following_line.bbox)
-        for line_before, following_line in pairwise(lines)
-        if abs(line_before.bbox.x1 - following_line.bbox.x1) < line_before.size / 2
-    ]
-    up = sum(1 if following_line.y0 < line_before.y0 else -1 for line_before, following_line in rows)
+    up = sum(_is_up(line, following) - _is_up(following, line) for line, following in pairwise(long))
     return 90 if up > 0 else 270 if up < 0 else rotation
+
+
+def _is_up(line: Line, following: Line) -> bool:
+    """Return whether a line is above the one before on its row, or on a row further right."""
+    is_row = abs(line.bbox.x1 - following.bbox.x1) < line.size / 2
+    return following.bbox.y0 < line.bbox.y0 if is_row else following.bbox.x0 > line.bbox.x0
 
 
 class CellLine(NamedTuple):

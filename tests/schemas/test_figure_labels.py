@@ -30,6 +30,8 @@ from schemas.text import CaptionLabel, LabelKind, caption_label, mentions
         ("Figure 3.", "3"),
         ("FIGURE XIV. The axis", "xiv"),
         ("Figure 5 The axis", "5"),
+        ("Figure 6 (continued)", "6"),
+        ("Fig. 6 (cont.): The axis", "6"),
     ],
 )
 def test_captions_are_known(line: str, number: str) -> None:
@@ -41,6 +43,7 @@ def test_captions_are_known(line: str, number: str) -> None:
     [
         "FIGURE CIVIL, seen from above",
         "Table ILL: none",
+        "Figure 6 (left) shows the axis",
         "(그림 3 참조)",
         "<그림 3>은 펌프의 구조를 보여준다.",
         "[표 1]과 같이",

@@ -40,8 +40,12 @@ def test_the_figure_of_a_manual_in_several_languages_keeps_its_captions() -> Non
     assert _roles(without_repeats(figures, _pages(6))) == [Role.CONTENT] * 6
 
 
+def test_the_same_picture_in_the_text_of_pages_in_several_languages_is_content_without_a_caption() -> None:
+    assert _roles(without_repeats([_placed(number, BOX) for number in range(1, 7)], _pages(6))) == [Role.CONTENT] * 6
+
+
 def test_a_longer_document_may_repeat_a_picture_more_often() -> None:
-    logos = [_placed(number, BOX) for number in range(1, 6)]
+    logos = [_placed(number, LOGO) for number in range(1, 6)]
     assert _roles(without_repeats(logos, _pages(99))) == [Role.DECORATIVE] * 5
     assert _roles(without_repeats(logos, _pages(100))) == [Role.CONTENT] * 5
 

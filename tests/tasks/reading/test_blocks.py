@@ -161,7 +161,7 @@ def test_the_model_tells_the_same_of_the_same_page() -> None:
     document, page = _page()
     page.insert_textbox((72, 72, 300, 400), "The pump is stopped before the valve is opened. " * 8, fontsize=10)
     data = document.tobytes()
-    first_regions, second_regions = (open_document(data).read_page(1).regions() for _ in range(2))
+    first_regions, second_regions = (open_document(data).read_page(1).regions(0) for _ in range(2))
     assert first_regions == second_regions
     assert first_regions
 

@@ -63,7 +63,7 @@ def test_text_that_runs_up_the_page_keeps_its_order(turn: str) -> None:
             page.insert_text((100 + 80 * number, bottom), f"{words} number {number}", fontsize=10, rotate=90)
     if turn == "the page":
         page.set_rotation(90)
-    assert starts(structured(document)) == ["Pump", "Pump", "Pump", "Valve", "Valve", "Valve"]
+    assert starts(structured(document, layout="never")) == ["Pump", "Pump", "Pump", "Valve", "Valve", "Valve"]
 
 
 def test_a_page_that_is_rotated_over_keeps_its_order() -> None:

@@ -47,7 +47,7 @@ class _Page:
     marks: tuple[Mark, ...] = ()
     frames: tuple[BBox, ...] = ()
 
-    def regions(self) -> None:
+    def regions(self, rotation: int) -> None:
         """No layout model sees it."""
 
     def letters(self, line: Line) -> Letters:

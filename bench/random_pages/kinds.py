@@ -233,6 +233,8 @@ def numbered_paragraphs(drawing: Drawing) -> None:
 
 def at_margin(drawing: Drawing, number: int, text: str, *, foot: bool = False, right: bool = False) -> None:
     """Draw a running head or foot on a page, and ask for it."""
+    if number in drawing.turned:
+        return
     size = 0.8 * drawing.size
     x = WIDTH - drawing.margin - width_of(text, drawing.regular, size) if right else drawing.margin
     page = drawing.pages.pop(number - 1)

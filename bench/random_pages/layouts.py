@@ -278,9 +278,9 @@ def heads_with_a_logo(drawing: Drawing) -> None:
 @enter_in(HEADS)
 def heads_on_some_pages(drawing: Drawing) -> None:
     """Draw a head on right pages alone, or on all but those that begin a section; a foot on each."""
-    left_out = drawing.pick.choice((lambda number: number % 2 == 0, lambda number: number % 3 == 1))
+    step, first = drawing.pick.choice(((2, 0), (3, 1)))
     for number in range(1, len(drawing.pages) + 1):
-        if not left_out(number):
+        if number % step != first:
             at_margin(drawing, number, drawing.title)
         at_margin(drawing, number, f"{number} of {len(drawing.pages)}", foot=True)
 

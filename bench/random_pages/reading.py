@@ -55,9 +55,8 @@ class Reading:
         return text in [letters(figure.caption) for figure in self._pages[question.page].figures]
 
     def _code(self, question: Question, _text: str) -> bool:
-        return len(self._code_blocks) == 1 and all(
-            letters(line) in self._code_blocks[0] for line in question.text.split("\n")
-        )
+        lines = [letters(line) for line in question.text.split("\n")]
+        return any(all(line in block for line in lines) for block in self._code_blocks)
 
     def _fenced(self, question: Question, _text: str) -> bool:
         lines = [letters(line) for line in question.text.split("\n")]

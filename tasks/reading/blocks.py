@@ -99,7 +99,7 @@ def regroup_lines(
         else:
             parts = [
                 [line for row in block for line in row.lines]
-                for items in _items_beside(rows, rotation)
+                for items in _items_beside(rows, rotation, label)
                 for block in _paragraphs(items, label, rights)
             ]
         table = _position(group, order) if label is LayoutLabel.TABLE else None  # its rows stay together
@@ -200,7 +200,7 @@ def _frames_of(lines: Sequence[Line], frames: Sequence[BBox]) -> list[int]:
     sides = np.array(frames, dtype=np.float64).reshape(-1, 1, 4)
     boxes = np.array([line.bbox for line in lines], dtype=np.float64).reshape(-1, 4)
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2
-    inside = ((sides[..., :2] <= middles) & (middles <= sides[..., 2:])).all(axis=2)
+    inside = np.all((sides[..., :2] <= middles) & (middles <= sides[..., 2:]), axis=2)
     around = [int(number) for number in np.flatnonzero(inside.sum(axis=1) > 1)]
     for number in sorted(around, key=lambda number: frames[number].area, reverse=True):
         framed[inside[number]] = number
@@ -221,11 +221,15 @@ def _in_columns(
             yield label, group, rows
 
 
-def _items_beside(rows: Sequence[Row], rotation: int) -> Iterator[list[Row]]:
-    """Yield runs of rows, items that are level with one another apart."""
+def _items_beside(rows: Sequence[Row], rotation: int, label: LayoutLabel | None) -> Iterator[list[Row]]:
+    """Yield runs of rows, items that are level with one another apart; those of a drawing's parts have bare numbers."""
     run: list[Row] = []
     for row in rows:
-        starts = [at for at, (line, _) in enumerate(row.lines) if MARKER.match(line.text)]
+        starts = [
+            at
+            for at, (line, _) in enumerate(row.lines)
+            if MARKER.match(line.text) or (label is LayoutLabel.ITEM and line.text.strip().isdecimal())
+        ]
         if len(starts) < FEWEST_LEVEL_ITEMS or starts[0]:
             run.append(row)
             continue

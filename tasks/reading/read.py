@@ -211,10 +211,11 @@ def drawn_bullets(marks: Sequence[Mark], lines: Sequence[PageLine]) -> tuple[lis
     boxes = [mark.bbox for mark in bullets if not mark.filled]
     ticks = {mark for mark in marks if mark.strokes and any(box.has_middle_of(mark.bbox) for box in boxes)}
     letters = {line for line in visible if any(box.has_middle_of(line.bbox) for box in boxes)}
+    inked = [*(tick.bbox for tick in ticks), *(letter.bbox for letter in letters)]
     drawn = [read for read in lines if read.line not in letters]
     for mark, line in bullets.items():
         box = mark.bbox
-        is_ticked = any(box.has_middle_of(tick.bbox) for tick in (*ticks, *letters))
+        is_ticked = any(map(box.has_middle_of, inked))
         sign = "•" if mark.filled else "☒" if is_ticked else "☐"
         drawn.append(
             PageLine(line._replace(bbox=line.bbox._replace(x0=box.x0, x1=box.x1).rounded(), text=sign, bold=False), True)

@@ -13,7 +13,7 @@ from schemas.geometry import BBox
 from schemas.text import ROMAN, caption_label, roman_value, title_letters
 from tasks.reading.blocks import ENDS_SENTENCE
 from tasks.reading.outline import LARGER, body_size
-from tasks.tables.align import contents_entries
+from tasks.tables.align import contents_entries, levels_of
 
 SIDE_SHARE = 0.08
 """Share of a page's width at its sides that has stamps: arXiv's are within 0.06."""
@@ -121,6 +121,7 @@ def line_numbers(lines: Sequence[Line], body: float) -> list[Line]:
     prose = [line.bbox for line in lines if len(line.text) >= _PROSE_CHARACTERS]
     if not prose:
         return []
+    rows = levels_of([line for line in lines if line not in numbers])
     text_x0, text_x1 = min(box.x0 for box in prose), max(box.x1 for box in prose)
     for column in (
         sorted((line for line in numbers if line.bbox.x1 < text_x0), key=lambda line: line.bbox.y0),
@@ -128,9 +129,13 @@ def line_numbers(lines: Sequence[Line], body: float) -> list[Line]:
     ):
         steps = {int(below.text) - int(above.text) for above, below in pairwise(column)}
         fewest = FEWEST_NUMBERED if all(line.size < body for line in column) else FEWEST_AS_LARGE
-        # Numbers of each fifth line count for five.
-        step = steps.pop() if len(steps) == 1 and len(column) > 2 else 0
-        if step > 0 and step * len(column) >= fewest:
+        # Numbers of each fifth line count for five; those of paragraphs have other lines between them.
+        step = steps.pop() if len(steps) == 1 else 0
+        between = [
+            sum(above.bbox.centre_y < row[0].bbox.centre_y <= below.bbox.centre_y for row in rows)
+            for above, below in pairwise(column)
+        ]
+        if step > 0 and step * len(column) >= fewest and 2 * between.count(step) > len(between):
             return column
     return []
 

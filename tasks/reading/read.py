@@ -375,14 +375,14 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
         asks_model = layout == "every_page" and is_drawn
         visible = [line for line, is_visible in lines if is_visible]
         rotation = rotation_of(visible, drawn.rotation)
+        # Numbers of lines would be markers of items, or a table's column.
+        numbers = line_numbers(visible, body_size(visible)) if not rotation else []
         regions = drawn.regions(rotation) if asks_model else None
         if regions and not rotation:
-            regions = tables_under_titles(regions, visible)
+            regions = tables_under_titles(regions, [line for line in visible if line not in numbers])
         # Bullets and underlines belong to the text, and must not be taken for drawings or rules of tables.
         marks, lines = drawn_bullets(without_underlines(drawn.marks, lines), lines)
         frames = [mark.bbox for mark in marks if not (mark.filled or mark.strokes or mark.is_rule)]
-        # Numbers of lines would be markers of items, or a table's column.
-        numbers = line_numbers(visible, body_size(visible)) if not rotation else []
         text = [read for read in lines if read.line not in numbers]
         lines = [*regroup_lines(text, regions or (), rotation, frames), *(PageLine(line, True) for line in numbers)]
     characters = sum([len(line.text.strip()) for line, _ in lines])

@@ -189,14 +189,18 @@ def _notes_apart(region: PageRegion, lines: Sequence[Line]) -> list[PageRegion]:
     is_headed = region.label is LayoutLabel.TEXT and {line.bold for line in sides[0]} == {True} != {
         line.bold for line in sides[1]
     }
-    if not is_headed and (not are_words or is_same_size(*(median(line.size for line in side) for side in sides))):
+    if not is_headed and is_same_size(*(median(line.size for line in side) for side in sides)):
         return [region]
+    if not are_words:  # numbers of paragraphs
+        return [replace(region, label=LayoutLabel.TEXT)]
     heads: list[list[Line]] = []
     for line in sorted(sides[0], key=lambda line: line.bbox.y0) if is_headed else ():
         if heads and line.bbox.y0 - heads[-1][-1].bbox.y1 < line.size / 2:
             heads[-1].append(line)
         else:
             heads.append([line])
+    if len(heads) == 1:  # one head and its text are told apart by their rows
+        return [region]
     return [_part(region, part, LayoutLabel.TEXT) for part in [*(heads or sides[:1]), sides[1]]]
 
 

@@ -51,13 +51,28 @@ def test_a_value_belongs_to_the_label_in_its_frame() -> None:
 def test_the_numbers_of_lines_are_no_markers_of_items(step: int) -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
-    paragraph(page, "First", 100)
-    paragraph(page, "Second", 150)
-    for number in range(step, 8 * step, step):
-        page.insert_text((50, 95 + 13.7 * number / step), str(number), fontsize=7)
+    further = ["the filter is taken out and cleaned with air that is dry and warm"] * 19
+    rows = ["First the pump is stopped, and the valve is opened by hand before", *further]
+    for number, row in enumerate(rows, 1):
+        page.insert_text((72, 100 + 15 * number), row, fontsize=10)
+    for number in range(step, 21, step):
+        page.insert_text((50, 100 + 15 * number), str(number), fontsize=7)
     read = structured(document)
     assert [block.furniture for block in of(read, BlockKind.MARGIN)] == [Furniture.LINE_NUMBER]
-    assert [block.text.split()[0] for block in of(read, BlockKind.TEXT)] == ["First", "Second"]
+    assert [block.text.split()[0] for block in of(read, BlockKind.TEXT)] == ["First"]
+
+
+def test_paragraphs_with_numbers_are_no_table_beside_numbers_of_their_lines() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    for at in range(5):
+        page.insert_text((50, 110 + 60 * at), str(101 + at), fontsize=7)
+        paragraph(page, f"Number{at}", 100 + 60 * at)
+    for fifth in range(1, 4):
+        page.insert_text((530, 110 + 13.7 * (5 * fifth - 1) + 5 * fifth), str(5 * fifth), fontsize=7)
+    read = structured(document)
+    assert of(read, BlockKind.TABLE) == []
+    assert of(read, BlockKind.TEXT)[0].text.split()[:2] == ["101", "Number0"]
 
 
 def test_notes_in_the_margin_are_no_table_with_their_paragraphs() -> None:

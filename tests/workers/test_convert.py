@@ -5,12 +5,8 @@ import io
 import os
 import stat
 import tempfile
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import psutil
 import pymupdf
 import pytest
 from PIL import Image, ImageDraw
@@ -24,6 +20,7 @@ from schemas.documents import ParsedDocument
 from schemas.errors import FailureCode
 from schemas.ids import original_file
 from tests.office_files import HIDDEN, packed, word
+from tests.workers.conftest import Web, leftovers
 from workers.convert import converter_of, remove_leftovers
 from workers.isolation import missing_isolation
 from workers.parse_shard import ParseJob, parse_documents, parse_key
@@ -90,7 +87,7 @@ def test_a_markdown_file_is_read_with_the_pictures_beside_it(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "address", ["../../secret.png", "/secret.png", "file:///{outside}", "http://127.0.0.1:{port}/a.png"]
 )
-def test_a_page_takes_nothing_from_outside_the_source(tmp_path: Path, address: str, web: "Web") -> None:
+def test_a_page_takes_nothing_from_outside_the_source(tmp_path: Path, address: str, web: Web) -> None:
     outside = tmp_path / "secret.png"
     outside.write_bytes(_picture())
     address = address.replace("{outside}", str(outside)).replace("{port}", str(web.port))
@@ -133,7 +130,7 @@ def test_a_word_file_is_read_with_its_title_and_day(tmp_path: Path) -> None:
 
 
 @needs_libreoffice
-def test_links_to_outside_are_not_followed(tmp_path: Path, web: "Web") -> None:
+def test_links_to_outside_are_not_followed(tmp_path: Path, web: Web) -> None:
     if missing := missing_isolation():
         pytest.skip("; ".join(missing))
     outside = tmp_path / "secret.png"
@@ -210,40 +207,8 @@ def test_a_crash_or_hang_of_libreoffice_fails_its_document_and_leaves_nothing(
     failure = _read(tmp_path, "pump.docx", word("Grease it."), OPTIONS.model_copy(update={"timeout_s": 1.0}))
     assert isinstance(failure, tuple), "it was read"
     assert failure[0] is PROGRAMS[does], failure
-    assert _leftovers(tmp_path) == []
+    assert leftovers(tmp_path) == []
     assert [*(tmp_path / "temporary").iterdir()] == []
-
-
-def _leftovers(folder: Path) -> list[str]:
-    """Return the commands of processes that work in a folder."""
-    commands = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
-    return [command for command in commands if "soffice" in command and str(folder) in command]
-
-
-class Web:
-    """A server that notes what it is asked for."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        requested_paths = self.asked
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                requested_paths.append(self.path)
-                self.send_response(404)
-                self.end_headers()
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self.server.server_port
-
-
-@pytest.fixture
-def web() -> Iterator[Web]:
-    served = Web()
-    threading.Thread(target=served.server.serve_forever, daemon=True).start()
-    yield served
-    served.server.shutdown()
-    served.server.server_close()
 
 
 BY = 'w:author="A" w:date="2024-01-01T00:00:00Z"'

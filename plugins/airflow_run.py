@@ -1,16 +1,19 @@
 """Map a refresh to Airflow: its run, its parameters, results of the task ``plan``, and which errors are retried."""
 
 import logging
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.exceptions import HITLRejectException
-from airflow.sdk import ExceptionRetryPolicy, Param, RetryRule, get_current_context
+from airflow.sdk import Connection, ExceptionRetryPolicy, Param, RetryRule, get_current_context
 from airflow.sdk.definitions.retry_policy import RetryAction
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from plugins.remedies import in_ui, name_places
+from schemas.base import addresses_of
 from schemas.errors import InsetError, TransientError, UserError
 
 if TYPE_CHECKING:
@@ -101,6 +104,7 @@ def refresh_run(corpus: str, version: str | None = None) -> "Iterator[RefreshRun
 
     with logged_errors():
         workspace = open_workspace(corpus)
+        use_connections(workspace.corpus.source)
         if version is not None:
             workspace = planned_workspace(workspace, version)
         run = RefreshRun(workspace, run_name(), log_progress(), by=person())
@@ -109,6 +113,23 @@ def refresh_run(corpus: str, version: str | None = None) -> "Iterator[RefreshRun
         last, task = read_last_refresh(run.workspace.store), get_current_context()["ti"].task_id
         if last is not None and (last.run_id, last.task) == (run.run_id, task) and last.state in ("retrying", "waiting"):
             note_refresh(run.workspace.store, run.run_id, "started")
+
+
+def use_connections(source: str) -> None:
+    """Give this task the credentials of its source from Airflow's connections, ``inset_<scheme>``, such as ``inset_sftp``.
+
+    Login and password are the arguments ``username`` and ``password`` of the file system, each key of the extras that of its
+    name. What the environment says counts before them.
+    """
+    for address in (addresses_of(source) or {"": source}).values():
+        scheme, separator, _ = address.partition("://")
+        if separator and scheme not in ("file", "s3"):
+            with suppress(AirflowNotFoundException):
+                connection = Connection.get(f"inset_{scheme}")
+                arguments = {"username": connection.login, "password": connection.password} | connection.extra_dejson
+                for name, value in arguments.items():
+                    if value is not None:
+                        os.environ.setdefault(f"FSSPEC_{scheme}_{name}".upper(), str(value))
 
 
 def corpus_file(name: str) -> str:

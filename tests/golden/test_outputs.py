@@ -596,6 +596,7 @@ OF_NO_STEP = {
     "bench.browse:VERSION": "the name of a made-up version",
     "query_service.requests:A_VERSION": "the name of a version in examples",
     "query_service.requests:VERSION": "how the name of a version is spelled",
+    "tasks.reading.correct:CORRECT_VERSION": "what corrections by hand change; it is in the keys of corrected documents alone",
     "schemas.ids:FIRST_VERSION": "what other versions begin with",
     "schemas.stages:ON_A_VERSION": "stages",
     "workers.convert:CONVERT_VERSION": "how documents become PDFs, which differs by release; it is in their names",

@@ -35,23 +35,23 @@ def correct(
         corrections.undo_correction(store, undo, by=this_person())
         say(f"{undo} is undone; to apply that: inset refresh {name}")
     elif source is None:
-        listed = [one for one in corrections.listed_corrections(store, name) if every or one.state != "undone"]
+        listed = [entry for entry in corrections.listed_corrections(store, name) if every or entry.state != "undone"]
         if as_json:
-            print_json({"corrections": [one.model_dump(mode="json") for one in listed]})
+            print_json({"corrections": [entry.model_dump(mode="json") for entry in listed]})
             return
         rows = [
             (
-                one.id,
-                one.state,
-                f"{made.source} p. {made.page}",
-                made.kind,
-                made.value,
-                made.by,
-                f"{made.at:%Y-%m-%d}",
-                made.reason,
+                entry.id,
+                entry.state,
+                f"{correction.source} p. {correction.page}",
+                correction.kind,
+                correction.value,
+                correction.by,
+                f"{correction.at:%Y-%m-%d}",
+                correction.reason,
             )
-            for one in listed
-            for made in [one.correction]
+            for entry in listed
+            for correction in [entry.correction]
         ]
         print_table("", ("id", "state", "where", "kind", "value", "by", "at", "reason"), rows)
     elif page is None or (part is None) != (value is None):
@@ -66,13 +66,13 @@ def correct(
         print_table(
             "",
             ("part", "is", "to correct", "text"),
-            [(one.name[:12], one.what, ", ".join(one.kinds), one.text[:200]) for one in parts.parts],
+            [(entry.name[:12], entry.what, ", ".join(entry.kinds), entry.text[:200]) for entry in parts.parts],
         )
     else:
-        made = corrections.correct_part(
+        correction = corrections.correct_part(
             store, name, source, page, part, kind, value, by=this_person(), reason=reason, row=row, column=column
         )
         if as_json:
-            print_json({"id": made.id, **made.model_dump(mode="json")})
+            print_json({"id": correction.id, **correction.model_dump(mode="json")})
         else:
-            say(f"{made.id}: {kind} corrected; to apply it: inset refresh {name}")
+            say(f"{correction.id}: {kind} corrected; to apply it: inset refresh {name}")

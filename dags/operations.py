@@ -180,7 +180,7 @@ def correct() -> str:
         if params["undo"]:
             undo_correction(workspace.store, params["undo"], by=person())
             return f"{params['undo']} is undone; the next refresh applies that"
-        made = correct_part(
+        correction = correct_part(
             workspace.store,
             workspace.corpus.name,
             params["source"],
@@ -191,7 +191,7 @@ def correct() -> str:
             by=person(),
             **{name: params[name] for name in ("reason", "row", "column")},
         )
-    return f"{made.id}: {made.kind} corrected; the next refresh applies it"
+    return f"{correction.id}: {correction.kind} corrected; the next refresh applies it"
 
 
 @task

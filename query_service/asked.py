@@ -69,13 +69,13 @@ class AskedCounts:
     def keep(self) -> None:
         """Write what was counted since it was written last; what can't be written now is written later."""
         with self._lock:
-            unwritten = [(place, day) for place, day in self._days.items() if not day.is_written]
-        for place, day in unwritten:
+            unwritten = [(key, day) for key, day in self._days.items() if not day.is_written]
+        for key, day in unwritten:
             with contextlib.suppress(InsetError):
-                self._write(place, day)
+                self._write(key, day)
         today = datetime.now(UTC).date()
         with self._lock:
-            self._days = {place: day for place, day in self._days.items() if place[2] == today or not day.is_written}
+            self._days = {key: day for key, day in self._days.items() if key[2] == today or not day.is_written}
 
     async def keep_on(self) -> None:
         """Write what is counted from time to time, until cancelled."""
@@ -88,12 +88,12 @@ class AskedCounts:
         day.is_written = False
         return day
 
-    def _write(self, place: tuple[str, str, date], day: _Day) -> None:
-        name, version, date_of_day = place
+    def _write(self, key: tuple[str, str, date], day: _Day) -> None:
+        name, version, date_of_day = key
         corpus = self._corpora[name]
         with self._lock:
             day.is_written = True
-            asked = AskedOfDay(
+            asked_of_day = AskedOfDay(
                 day=date_of_day,
                 version=version,
                 cited=dict(day.cited),
@@ -102,7 +102,7 @@ class AskedCounts:
                 **{name: day.counts[name] for name in ("asked", "abstained", "unsure")},
             )
         try:
-            keep_asked(corpus, self._process, asked)
+            keep_asked(corpus, self._process, asked_of_day)
         except InsetError:
             day.is_written = False
             raise

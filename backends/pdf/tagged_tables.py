@@ -96,7 +96,7 @@ def _edges_of(rows: Sequence[Sequence[BBox]]) -> tuple[tuple[float, ...], tuple[
     columns = [*zip(*(row for row in rows if len(row) == width), strict=True)]
     if len(rows) < 2 or width < 2:
         return None
-    across = [(max(cell.x1 for cell in left), min(cell.x0 for cell in right)) for left, right in pairwise(columns)]
+    across = [(max(cell.x1 for cell in before), min(cell.x0 for cell in behind)) for before, behind in pairwise(columns)]
     down = [(max(cell.y1 for cell in above), min(cell.y0 for cell in below)) for above, below in pairwise(rows)]
     if any(end > start + _OVERLAP_PT for end, start in (*across, *down)):
         return None

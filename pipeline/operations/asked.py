@@ -90,5 +90,7 @@ def _groups(questions: Sequence[UnansweredQuestion]) -> list[QuestionGroup]:
         vector = vectors[text]
         near = (first for first in groups if len(vectors[first]) == len(vector) > 0 and vectors[first] @ vector >= ALIKE)
         groups.setdefault(next(near, text), []).append(text)
-    found = [QuestionGroup(questions=texts, times=sum(times[text] for text in texts)) for texts in groups.values()]
-    return sorted(found, key=lambda group: -group.times)
+    question_groups = [
+        QuestionGroup(questions=texts, times=sum(times[text] for text in texts)) for texts in groups.values()
+    ]
+    return sorted(question_groups, key=lambda group: -group.times)

@@ -149,12 +149,12 @@ def correct_part(
     first. Raises ``UserError`` where there is no such part, or the value isn't one of its kind.
     """
     document = LiveDocument(store, corpus, source)
-    found = [part for part in document.parts(page).parts if _is_named(part, name)]
-    if not found:
+    parts_named = [part for part in document.parts(page).parts if _is_named(part, name)]
+    if not parts_named:
         raise UserError(
             f"page {page} of {source} has no {name}; to see what it has: inset correct {corpus} {source} {page}"
         )
-    part = found[0]
+    part = parts_named[0]
     if kind not in part.kinds:
         raise UserError(f"a {part.what} has no {kind} to correct; it has: {', '.join(part.kinds)}")
     if kind is CorrectionKind.CELL and not (0 <= row < len(part.rows) and 0 <= column < len(part.rows[row])):
@@ -196,14 +196,14 @@ def correct_part(
 
 def undo_correction(store: ObjectStore, correction_id: str, *, by: str) -> None:
     """Take a correction back; the next refresh makes the document without. Raises ``UserError`` where none holds of this id."""
-    if all(one.undone or one.id != correction_id for one in read_stored_corrections(store)):
+    if all(entry.undone or entry.id != correction_id for entry in read_stored_corrections(store)):
         raise UserError(f"there is no correction {correction_id!r} to undo; to see them: inset correct CORPUS")
     undone = f"by {by} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     change_corrections(
         store,
         lambda stored: [
-            one.model_copy(update={"undone": undone}) if one.id == correction_id and not one.undone else one
-            for one in stored
+            entry.model_copy(update={"undone": undone}) if entry.id == correction_id and not entry.undone else entry
+            for entry in stored
         ],
     )
 
@@ -213,7 +213,7 @@ def listed_corrections(store: ObjectStore, corpus: str) -> list[ListedCorrection
     pointer = read_pointer(store)
     applied, sources, lost = set[str](), live_sources(store), ""
     if pointer is not None:
-        applied = {one.id for of_document in corrections_of(store, pointer.version).values() for one in of_document}
+        applied = {entry.id for of_document in corrections_of(store, pointer.version).values() for entry in of_document}
         failures = read_failures(store, named_manifest(store, corpus, pointer.version)) or []
         lost = "\n".join(failure.message for failure in failures if failure.code is FailureCode.CORRECTION_LOST)
 
@@ -227,7 +227,7 @@ def listed_corrections(store: ObjectStore, corpus: str) -> list[ListedCorrection
         return "no longer fits" if f"correction {correction.id} " in lost else "live"
 
     stored = reversed(read_stored_corrections(store))
-    return [ListedCorrection(id=one.id, state=state(one), correction=one) for one in stored]
+    return [ListedCorrection(id=entry.id, state=state(entry), correction=entry) for entry in stored]
 
 
 def _is_named(part: PagePart, name: str) -> bool:
@@ -255,29 +255,31 @@ def _block_fields(
 ) -> dict[str, object]:
     """Return how a block is known again: by its words as they were read, which corrections of it that hold have kept."""
     block = next(block for block in document.blocks if block.order == order)
-    of_block = [one for one in holding if one.text and (one.page, one.bbox) == (block.page, tuple(block.bbox))]
+    of_block = [entry for entry in holding if entry.text and (entry.page, entry.bbox) == (block.page, tuple(block.bbox))]
     text = of_block[0].text if of_block else text_of(block)
-    known: dict[str, object] = {
+    identity: dict[str, object] = {
         "text": text,
         "section": section_of(block),
-        "is_only": sum(as_words(other.text) == as_words(block.text) for other in document.blocks) == 1,
+        "is_only": sum(as_words(candidate.text) == as_words(block.text) for candidate in document.blocks) == 1,
     }
     if row < 0:
-        return known
-    cells = {(one.row, one.column): one.cell for one in of_block}
+        return identity
+    cells = {(entry.row, entry.column): entry.cell for entry in of_block}
 
     def as_read(at: tuple[int, int]) -> str:
         return cells.get(at, strip(block.rows[at[0]][at[1]]))
 
     labels = (as_words(as_read((row, 0))) if column else "", as_words(as_read((0, column))) if row else "")
-    return {**known, "row": row, "column": column, "cell": as_read((row, column)), "labels": labels}
+    return {**identity, "row": row, "column": column, "cell": as_read((row, column)), "labels": labels}
 
 
 def _same_target(earlier: StoredCorrection, correction: StoredCorrection) -> bool:
     """Return whether two corrections are of the same thing, so that the later one replaces the earlier."""
 
-    def target(one: StoredCorrection) -> tuple[object, ...]:
-        place = (one.figure_id,) if one.figure_id and one.kind is CorrectionKind.DESCRIPTION else (one.page, one.bbox)
-        return one.kind, one.source, one.row, one.column, place
+    def target(entry: StoredCorrection) -> tuple[object, ...]:
+        position = (
+            (entry.figure_id,) if entry.figure_id and entry.kind is CorrectionKind.DESCRIPTION else (entry.page, entry.bbox)
+        )
+        return entry.kind, entry.source, entry.row, entry.column, position
 
     return target(earlier) == target(correction)

@@ -66,9 +66,9 @@ class PinnedQuestions:
             return same
         cosines = np.stack(self._embedded(opened, [wording for wording, _ in pinned])) @ question.vector(NEARNESS.name)
         languages = {"en", *opened.counts.documents_by_language}
-        for place in map(int, np.argsort(-cosines)):
-            wording, answer = pinned[place]
-            if cosines[place] < SAME_MEANING:
+        for position in map(int, np.argsort(-cosines)):
+            wording, answer = pinned[position]
+            if cosines[position] < SAME_MEANING:
                 return None
             if _says_all(question.words, wording, languages):
                 return answer
@@ -93,8 +93,8 @@ class PinnedQuestions:
             return None
 
     def _embedded(self, opened: OpenVersion, wordings: list[str]) -> list[Vector]:
-        embedder, known, vectors = self._vectors
-        if embedder is not opened.embedders[NEARNESS.name] or known != wordings:
+        embedder, embedded_wordings, vectors = self._vectors
+        if embedder is not opened.embedders[NEARNESS.name] or embedded_wordings != wordings:
             vectors = [opened.question(wording).vector(NEARNESS.name) for wording in wordings]
             self._vectors = opened.embedders[NEARNESS.name], wordings, vectors
         return vectors
@@ -132,17 +132,17 @@ def _stream(result: AnswerResult) -> Iterator[AnswerEvent]:
 
 def _says_all(question: str, wording: str, languages: set[str]) -> bool:
     """Return whether a question has all words with content of a pinned wording, and no more words that turn its meaning."""
-    asked, pinned = folded_words(question), folded_words(wording)
-    if not {word for word in asked if word in _TURNING} <= {*pinned}:
+    question_words, pinned_words = folded_words(question), folded_words(wording)
+    if not {word for word in question_words if word in _TURNING} <= {*pinned_words}:
         return False
-    terms = {*query_terms(" ".join(asked), languages)}
-    return all(terms.intersection(query_terms(word, languages)) for word in content_words(" ".join(pinned)).split())
+    terms = {*query_terms(" ".join(question_words), languages)}
+    return all(terms.intersection(query_terms(word, languages)) for word in content_words(" ".join(pinned_words)).split())
 
 
 def _styled(line: str) -> tuple[str, str]:
     for pattern, style, mark in _STYLES:
-        if found := pattern.match(line):
-            return style, found.expand(mark) + line[found.end() :]
+        if mark_match := pattern.match(line):
+            return style, mark_match.expand(mark) + line[mark_match.end() :]
     return "prose", line
 
 

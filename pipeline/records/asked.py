@@ -10,9 +10,11 @@ from schemas.asked import AskedOfDay
 from schemas.ports import ObjectStore
 
 
-def write_asked(store: ObjectStore, process: str, asked: AskedOfDay) -> None:
+def write_asked(store: ObjectStore, process: str, asked_of_day: AskedOfDay) -> None:
     """Replace what a process has counted of a day."""
-    store.replace(f"{ASKED}/{asked.version}/{asked.day:%Y%m%d}-{process}.json", asked.model_dump_json().encode())
+    store.replace(
+        f"{ASKED}/{asked_of_day.version}/{asked_of_day.day:%Y%m%d}-{process}.json", asked_of_day.model_dump_json().encode()
+    )
 
 
 def read_asked(store: ObjectStore, days: int) -> Iterator[AskedOfDay]:
@@ -21,6 +23,6 @@ def read_asked(store: ObjectStore, days: int) -> Iterator[AskedOfDay]:
     for name in store.names(ASKED):
         if (
             name.rpartition("/")[2] > since
-            and (asked := unless_damaged(partial(read_model, store, name, AskedOfDay))) is not None
+            and (asked_of_day := unless_damaged(partial(read_model, store, name, AskedOfDay))) is not None
         ):
-            yield asked
+            yield asked_of_day

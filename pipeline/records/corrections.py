@@ -26,19 +26,22 @@ def change_corrections(store: ObjectStore, change: Callable[[list[StoredCorrecti
 def remove_corrections(store: ObjectStore, names_any: Callable[[str], bool]) -> None:
     """Remove corrections of which ``names_any`` returns true for the stored text."""
     if store.exists(CORRECTIONS):
-        change_corrections(store, lambda now: [one for one in now if not names_any(one.model_dump_json())])
+        change_corrections(
+            store, lambda now: [correction for correction in now if not names_any(correction.model_dump_json())]
+        )
 
 
 def corrections_by_document(store: ObjectStore, documents: Iterable[tuple[str, str]]) -> dict[str, list[StoredCorrection]]:
     """Return the corrections that hold of documents, each named by its id and a source: of these bytes, or this source."""
     holding = [correction for correction in read_stored_corrections(store) if not correction.undone]
-    doc_ids, sources = {one.doc_id for one in holding}, {one.source for one in holding}
+    doc_ids, sources = {correction.doc_id for correction in holding}, {correction.source for correction in holding}
     names: dict[str, set[str]] = {}
     for doc_id, source in documents if holding else ():
         if doc_id in doc_ids or source in sources:
             names.setdefault(doc_id, set()).add(source)
     return {
-        doc_id: [one for one in holding if one.doc_id == doc_id or one.source in names[doc_id]] for doc_id in sorted(names)
+        doc_id: [correction for correction in holding if correction.doc_id == doc_id or correction.source in names[doc_id]]
+        for doc_id in sorted(names)
     }
 
 
@@ -52,4 +55,4 @@ def corrections_of(store: ObjectStore, version: str) -> ByDocument:
 
 def ids_by_document(corrections: ByDocument) -> dict[str, list[str]]:
     """Return the ids of the corrections of each document that has any."""
-    return {doc_id: [one.id for one in of_document] for doc_id, of_document in corrections.items()}
+    return {doc_id: [correction.id for correction in of_document] for doc_id, of_document in corrections.items()}

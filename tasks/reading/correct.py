@@ -67,8 +67,8 @@ def correct(document: StructuredDocument, corrections: Sequence[StoredCorrection
             else _with_block(correction, as_read, document)
         )
         if corrected is None:
-            what = f"{correction.kind}: {correction.value[:60]!r}, page {correction.page}"
-            message = f"correction {correction.id} ({what}) no longer fits"
+            quoted = f"{correction.kind}: {correction.value[:60]!r}, page {correction.page}"
+            message = f"correction {correction.id} ({quoted}) no longer fits"
             lost.append(PageFailure(None, FailureCode.CORRECTION_LOST, message))
         else:
             document = corrected
@@ -83,8 +83,8 @@ def placements_of(correction: StoredCorrection, doc_id: str, placements: Iterabl
         same = [placement for placement in pictured if _is_there(correction, placement.page, placement.bbox)]
     if correction.kind is CorrectionKind.DESCRIPTION:
         return same
-    there = [placement for placement in same if _is_there(correction, placement.page, placement.bbox)]
-    return there or (same if len(same) == 1 and correction.is_only else [])
+    at_box = [placement for placement in same if _is_there(correction, placement.page, placement.bbox)]
+    return at_box or (same if len(same) == 1 and correction.is_only else [])
 
 
 def descriptions_by_hand(
@@ -109,17 +109,17 @@ def block_of(correction: StoredCorrection, document: StructuredDocument) -> Bloc
     """
     blocks = [block for block in document.blocks if CORRECTABLE[correction.kind](block)]
     same = [block for block in blocks if as_words(block.text) == as_words(correction.text)]
-    there = [block for block in same or blocks if _is_there(correction, block.page, block.bbox)]
+    at_box = [block for block in same or blocks if _is_there(correction, block.page, block.bbox)]
     if same:
-        there = there or (
+        at_box = at_box or (
             same if correction.is_only else [block for block in same if section_of(block) == correction.section]
         )
     elif document.doc_id != correction.doc_id:
         heads = [block for block in blocks if block.rows and _head(block) == correction.text.split(_BELOW_HEAD)[0]]
-        there = [block for block in there if block in heads or _is_alike(block.text, correction.text)] or [
+        at_box = [block for block in at_box if block in heads or _is_alike(block.text, correction.text)] or [
             block for block in heads if caption_of(block)
         ]
-    return there[0] if len(there) == 1 else None
+    return at_box[0] if len(at_box) == 1 else None
 
 
 def section_of(block: Block) -> tuple[str, ...]:
@@ -207,19 +207,19 @@ def _with_cell(
     document: StructuredDocument, table: Block, as_read: Block, correction: StoredCorrection
 ) -> StructuredDocument | None:
     """Return the document with a cell corrected: the one at its place, or the only one with its words, row and column."""
-    places = [
+    positions = [
         (row, column)
         for row, cells in enumerate(as_read.rows)
         for column, cell in enumerate(cells)
         if as_words(cell) == as_words(correction.cell) and _labels(as_read, row, column) == correction.labels
     ]
-    place = (correction.row, correction.column)
-    if place not in places:
-        if len(places) != 1:
+    position = (correction.row, correction.column)
+    if position not in positions:
+        if len(positions) != 1:
             return None
-        place = places[0]
+        position = positions[0]
     rows = [list(row) for row in table.rows]
-    rows[place[0]][place[1]] = " ".join([escape(correction.value), *_tags(rows[place[0]][place[1]])]).strip()
+    rows[position[0]][position[1]] = " ".join([escape(correction.value), *_tags(rows[position[0]][position[1]])]).strip()
     text = "\n".join(filter(None, (caption_of(table), markdown(rows))))
     return _replaced(document, replace(table, rows=tuple(map(tuple, rows)), text=text))
 

@@ -134,7 +134,7 @@ def test_no_step_opens_a_pdf_with_the_network(step: str, tmp_path: Path, listeni
         "tag": ("_tag", tag_shard._Task(tag_shard.TagJob(doc_id, "a.pdf", ()), address, ()), "inscribe"),
         "draw": ("draw_in_child", draw_pages.Drawing(address, document_file(doc_id), 1), "open_pdf"),
         "pages": ("_page_count", (source, "a.pdf", doc_id), "open_pdf"),
-        "metadata": ("_metadata", (doc_id, address, (), ()), "open_document"),
+        "metadata": ("_metadata", (doc_id, document_file(doc_id), address, (), ()), "open_document"),
         "subjects": ("_subject", (document_file(doc_id), address, ()), "open_document"),
     }
     function_name, task, opens = attempts[step]

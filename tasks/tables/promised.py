@@ -186,12 +186,12 @@ def _notes_apart(region: PageRegion, lines: Sequence[Line]) -> list[PageRegion]:
         return [region]
     sides = [[line for line in inner if (line.bbox.x0 > gutters[0]) is is_right] for is_right in (False, True)]
     are_words = all(any(" " in line.text.strip() for line in side) for side in sides)
-    is_headed = region.label is LayoutLabel.TEXT and {line.bold for line in sides[0]} == {True} != {
-        line.bold for line in sides[1]
-    }
+    is_bold = {line.bold for line in sides[0]} == {True} != {line.bold for line in sides[1]}
+    has_letters = any(character.isalpha() for line in sides[0] for character in line.text)
+    is_headed = region.label is LayoutLabel.TEXT and is_bold and has_letters
     if not is_headed and is_same_size(*(median(line.size for line in side) for side in sides)):
         return [region]
-    if not are_words:  # numbers of paragraphs
+    if not (is_headed or are_words):  # numbers of paragraphs
         return [replace(region, label=LayoutLabel.TEXT)]
     heads: list[list[Line]] = []
     for line in sorted(sides[0], key=lambda line: line.bbox.y0) if is_headed else ():

@@ -59,7 +59,7 @@ def _tables(page: "pymupdf.Page", furniture: Sequence[BBox]) -> Iterator[_Tagged
 
     flags = pymupdf.TEXT_COLLECT_STRUCTURE | pymupdf.TEXT_PRESERVE_IMAGES
     for table in _tags(page.get_text("dict", flags=flags)["blocks"], ("Table",)):
-        if not any(True for _ in _tags(table["blocks"], ("Table",))):
+        if not any(_tags(table["blocks"], ("Table",))):
             rows, has_head = [], False
             for row in _tags(table["blocks"], ("TR",)):
                 cells = [*_tags(row["blocks"], ("TH", "TD"))]

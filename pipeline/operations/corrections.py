@@ -1,6 +1,6 @@
 """Corrections by hand: what of a page can be corrected, what was corrected, and whether it still fits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from backends.stores.document_files import ParsedDocumentFile, StructuredDocumentFile, parsed_file
 from pipeline.corpus.workspace import corrected_file
 from pipeline.records.corrections import change_corrections, corrections_of, read_stored_corrections
-from pipeline.records.ledger import indexed_sources, read_failures, read_ledger
+from pipeline.records.ledger import document_of, indexed_sources, read_failures, read_ledger
 from pipeline.records.manifests import named_manifest
 from pipeline.records.publication import nothing_live, read_pointer
 from schemas.base import Frozen
@@ -65,8 +65,7 @@ class LiveDocument:
         pointer = read_pointer(store)
         if pointer is None:
             raise UserError(nothing_live(store, corpus))
-        sources = indexed_sources(read_ledger(store, pointer.version))
-        doc_id = next((doc_id for doc_id, names in sources.items() if source in names), None)
+        doc_id = document_of(source, indexed_sources(read_ledger(store, pointer.version)))
         if doc_id is None:
             raise UserError(f"{pointer.version} has no document {source}; name it as 'inset search' shows it")
         keys = named_manifest(store, corpus, pointer.version).keys
@@ -182,12 +181,7 @@ def correct_part(
     change_corrections(
         store,
         lambda stored: [
-            *(
-                earlier.model_copy(update={"undone": undone})
-                if not earlier.undone and _same_target(earlier, correction)
-                else earlier
-                for earlier in stored
-            ),
+            *_undone(stored, lambda earlier: _same_target(earlier, correction), undone),
             correction,
         ],
     )
@@ -201,11 +195,17 @@ def undo_correction(store: ObjectStore, correction_id: str, *, by: str) -> None:
     undone = f"by {by} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     change_corrections(
         store,
-        lambda stored: [
-            entry.model_copy(update={"undone": undone}) if entry.id == correction_id and not entry.undone else entry
-            for entry in stored
-        ],
+        lambda stored: _undone(stored, lambda entry: entry.id == correction_id, undone),
     )
+
+
+def _undone(
+    stored: Sequence[StoredCorrection], matches: Callable[[StoredCorrection], bool], undone: str
+) -> list[StoredCorrection]:
+    """Return the corrections, those that hold and match taken back for a reason."""
+    return [
+        entry.model_copy(update={"undone": undone}) if not entry.undone and matches(entry) else entry for entry in stored
+    ]
 
 
 def listed_corrections(store: ObjectStore, corpus: str) -> list[ListedCorrection]:

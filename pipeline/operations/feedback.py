@@ -6,7 +6,7 @@ from itertools import groupby
 
 from pipeline.records.access import read_current, read_rights
 from pipeline.records.feedback import change_decisions, decided, entry_of, read_feedback
-from pipeline.records.ledger import indexed_pages, indexed_sources, read_ledger
+from pipeline.records.ledger import document_of, indexed_pages, indexed_sources, read_ledger
 from pipeline.records.publication import nothing_live, read_pointer
 from pipeline.records.row_parts import rows_of_documents
 from schemas.access import Principals
@@ -128,7 +128,7 @@ def _chosen_region(
             "the reader names no document; name the one that answers, with its page: --source SOURCE --page PAGE"
         )
     ledger = read_ledger(store, live.version)
-    doc_id = next((doc_id for doc_id, sources in indexed_sources(ledger).items() if source in sources), None)
+    doc_id = document_of(source, indexed_sources(ledger))
     if doc_id is None:
         raise UserError(f"{live.version} has no document {source}; name it as 'inset search' shows it: --source SOURCE")
     page, pages = (

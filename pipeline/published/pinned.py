@@ -7,6 +7,7 @@ import numpy as np
 
 from backends.engines.analyser import query_terms
 from pipeline.published.version import OpenVersion
+from pipeline.records.ledger import document_of
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult, AnswerStarted, Citation, Part, PartFinished, TextPart
 from schemas.corpus import PinnedAnswer
 from schemas.evidence import CitedFigure
@@ -148,7 +149,7 @@ def _styled(line: str) -> tuple[str, str]:
 
 def _cited(opened: OpenVersion, citations: dict[tuple[str, int], Citation], source: str, page: int) -> int:
     """Return the number of the citation of a page, which is added where there is none yet."""
-    doc_id = next((doc_id for doc_id, sources in opened.sources.items() if source in sources), None)
+    doc_id = document_of(source, opened.sources)
     if doc_id is None:
         raise UnresolvedError(f"there is no document {source}")
     return _citation_of(opened, citations, doc_id, source, page).n

@@ -1,6 +1,6 @@
 """The sources of a version with their status, failures by run, and the documents that were deleted for good."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 
 import pyarrow as pa
@@ -63,6 +63,11 @@ def indexed_sources(rows: Iterable[LedgerRow]) -> dict[str, tuple[str, ...]]:
         if row.status is Status.INDEXED:
             sources_by_document[row.doc_id] = (*sources_by_document.get(row.doc_id, ()), row.source)
     return sources_by_document
+
+
+def document_of(source: str, sources_by_document: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the document that a source names; None if there is none."""
+    return next((doc_id for doc_id, sources in sources_by_document.items() if source in sources), None)
 
 
 def first_sources(rows: Iterable[LedgerRow]) -> dict[str, str]:

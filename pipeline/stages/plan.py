@@ -102,7 +102,7 @@ def plan(
             f"source {corpus.source_address} holds no document but forgotten ones; to take one in again: "
             f"inset forget {corpus.name} SOURCE --readmit"
         )
-    names = [(one.doc_id, one.source) for rows in (comparison.documents, ledger) for one in rows]
+    names = [(row.doc_id, row.source) for rows in (comparison.documents, ledger) for row in rows]
     workspace = replace(workspace, by_hand=corrections_by_document(store, names))
     fingerprint = key(
         settings=workspace.keys.settings,

@@ -1,8 +1,10 @@
 """The command by which operators correct what was read from documents."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 
 from cli.terminal import CorpusArgument, Json, open_workspace, print_json, print_table, say
 from schemas.corrections import CorrectionKind
@@ -20,6 +22,12 @@ def correct(
     value: Annotated[str | None, typer.Argument(help="What is right.")] = None,
     row: Annotated[int, typer.Option(help="The row of a cell, from 0, the header first.")] = -1,
     column: Annotated[int, typer.Option(help="The column of a cell, from 0.")] = -1,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Take descriptions of figures from YAML: a figure's id, or its tag's number, and its text a line."
+        ),
+    ] = None,
     undo: Annotated[str | None, typer.Option(help="Take a correction back, by its id.")] = None,
     reason: Annotated[str, typer.Option(help="Why; kept with the correction.")] = "",
     every: Annotated[bool, typer.Option("--all", help="List those that are undone, too.")] = False,
@@ -31,7 +39,10 @@ def correct(
 
     workspace = open_workspace(corpus)
     store, name = workspace.store, workspace.corpus.name
-    if undo is not None:
+    if file is not None:
+        described = corrections.describe_figures(store, name, _descriptions(file), by=this_person(), reason=reason)
+        say(f"{len(described)} descriptions corrected; to apply them: inset refresh {name}")
+    elif undo is not None:
         corrections.undo_correction(store, undo, by=this_person())
         say(f"{undo} is undone; to apply that: inset refresh {name}")
     elif source is None:
@@ -76,3 +87,16 @@ def correct(
             print_json({"id": correction.id, **correction.model_dump(mode="json")})
         else:
             say(f"{correction.id}: {kind} corrected; to apply it: inset refresh {name}")
+
+
+def _descriptions(file: Path) -> dict[str, str]:
+    """Read a mapping of texts; numbers keep their zeros."""
+    try:
+        described = yaml.load(file.read_text("utf-8"), yaml.BaseLoader)  # noqa: S506 - it makes strings alone
+    except OSError as error:
+        raise UserError(f"--file {file}: {error.strerror}") from error
+    except (ValueError, yaml.YAMLError) as error:
+        raise UserError(f"--file {file}: this is not YAML in UTF-8: {error}") from error
+    if not isinstance(described, dict) or not all(isinstance(text, str) for pair in described.items() for text in pair):
+        raise UserError(f"--file {file}: write a line a figure, such as 3f2a9c01: The pump from the side")
+    return described

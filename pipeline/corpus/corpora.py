@@ -96,8 +96,8 @@ def load_corpus(name_or_path: str) -> Corpus:
     if corpus.experiment.endswith((".yaml", ".yml")):
         resolved["experiment"] = _resolved_address(corpus.experiment, path, "experiment")
     sections: dict[str, Section] = {}
-    files = [("captions", "corrections"), ("retrieval", "presets"), ("answer", "presets")]
-    for section, key in (*files, ("access", "table"), ("metadata", "table")):
+    files = [("retrieval", "presets"), ("answer", "presets"), ("access", "table"), ("metadata", "table")]
+    for section, key in files:
         options = getattr(corpus, section)
         if options is not None and (address := getattr(options, key)) is not None:
             sections[section] = options.model_copy(update={key: _resolved_address(address, path, f"{section}.{key}")})
@@ -331,7 +331,6 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   ocr: {ocr}                  # recogniser of text in figures and on scanned pages; or none
 #   layout: {layout}           # detector of figures on scanned pages; or none
 #   captioner: context             # or a model that sees the pictures, such as vlm
-#   corrections: captions.yaml     # manual descriptions, by figure, page or text
 #   pages: context                 # a row per page with its picture, described by its own text; or by a model
 #   summaries: vlm                 # search a model's summary in place of each text
 # embeddings:

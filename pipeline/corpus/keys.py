@@ -15,7 +15,6 @@ from schemas.versions import ModelCard, VectorSpace
 from tasks.enriching.caption import CAPTION_VERSION
 from tasks.enriching.caption_quality import QUALITY_VERSION
 from tasks.enriching.chunk import CHUNK_VERSION, PAGES_VERSION
-from tasks.enriching.corrections import Corrections
 from tasks.enriching.language import LANGUAGE_VERSION
 from tasks.enriching.spaces import DEFAULT
 from tasks.figures.pixel_rules import SKEW_VERSION
@@ -54,7 +53,6 @@ def keys_of(
     detector: ModelCard | None,
     spaces: Mapping[str, VectorSpace],
     captioners: Mapping[str, CaptionerInUse],
-    corrections: Corrections,
 ) -> Keys:
     """Return the keys of a corpus."""
     parse = parse_key(corpus.parse)
@@ -75,7 +73,7 @@ def keys_of(
     drawn = drawn_key() if corpus.captions.pages is not None else None
     assembled = key(
         structured=structured,
-        captions=_descriptions(corpus, captioners, corrections, drawn),
+        captions=_descriptions(corpus, captioners, drawn),
         tags=corpus.tags.model_dump(),
         step=ASSEMBLE_VERSION,
         laws=CHECK_VERSION,
@@ -97,9 +95,7 @@ def keys_of(
     return Keys(parse, attempt, recognised, segmented, searched_for_tables, structured, assembled, settings, drawn)
 
 
-def _descriptions(
-    corpus: Corpus, captioners: Mapping[str, CaptionerInUse], corrections: Corrections, drawn: str | None
-) -> dict[str, object]:
+def _descriptions(corpus: Corpus, captioners: Mapping[str, CaptionerInUse], drawn: str | None) -> dict[str, object]:
     """Return everything that descriptions in rows, and rows of pages, depend on beside their document."""
     options = corpus.captions
     pages: dict[str, object] = {} if options.pages is None else {"pages": [options.pages, drawn, PAGES_VERSION]}
@@ -109,10 +105,11 @@ def _descriptions(
         **summaries,
         "step": CAPTION_VERSION,
         "captioner": options.captioner,
-        "by_source": [],  # of releases that had the key: finished work keeps its key
+        # Of releases that had these keys: finished work keeps its key.
+        "by_source": [],
+        "corrections": None,
         "models": {name: [captioner.captions.key, captioner.prompt.expected] for name, captioner in captioners.items()},
         "quality": QUALITY_VERSION if captioners else None,
-        "corrections": corrections.digest if corrections.entries else None,
     }
 
 

@@ -25,17 +25,13 @@ from schemas.errors import UserError
 from schemas.ids import collection_name, key, version_file
 from schemas.models import NONE, Subject
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
-from schemas.tags import TagTemplate
 from schemas.versions import ModelCard, VectorSpace
-from tasks.enriching.corrections import Corrections, CorrectionsError, parse_corrections
 from tasks.enriching.spaces import SPACES
 from tasks.reading.correct import CORRECT_VERSION
 
 INDEX_FILE = "index.json"
 INDEX_FOLDER = "lance"
 """Folder of a version's embedded index."""
-
-_MOST_CORRECTIONS_BYTES = 16 << 20
 
 ByDocument = Mapping[str, Sequence[StoredCorrection]]
 """The corrections in the store of documents that have any, by document id."""
@@ -53,7 +49,6 @@ class Workspace:
     detector: ModelCard | None
     spaces: Mapping[str, VectorSpace]
     captioners: Mapping[str, CaptionerInUse]
-    corrections: Corrections
     by_hand: ByDocument = field(default_factory=dict)
 
     def structured_file(self, doc_id: str) -> str:
@@ -194,18 +189,15 @@ def open_corpus(corpus: Corpus, file: Path) -> Workspace:
     recogniser = None if corpus.captions.ocr == NONE else rapidocr_recogniser.CARD
     detector = None if corpus.captions.layout == NONE else rapid_layout_detector.CARD
     spaces, captioners = _spaces(corpus), captioners_of(corpus, file)
-    address = corpus.captions.corrections
-    corrections = read_corrections(address, TagTemplate(corpus.tags.template)) if address else Corrections()
     return Workspace(
         corpus=corpus,
         file=file,
         store=open_store(join(corpus.store or "", corpus.name)),
-        keys=keys_of(corpus, recogniser, detector, spaces, captioners, corrections),
+        keys=keys_of(corpus, recogniser, detector, spaces, captioners),
         recogniser=recogniser,
         detector=detector,
         spaces=spaces,
         captioners=captioners,
-        corrections=corrections,
     )
 
 
@@ -220,25 +212,6 @@ def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
             space_key = key(model=card.model_dump(), step=space.version, layout="documents", **key_settings)
             spaces[space.name] = VectorSpace(model=card, key=space_key, settings=settings)
     return spaces
-
-
-def read_corrections(address: str, template: TagTemplate) -> Corrections:
-    """Read descriptions written by people.
-
-    ``address`` is an absolute path or ``s3://bucket/key``.
-
-    Raises:
-        UserError: The file can't be read, or holds mistakes: one a line.
-        TransientError: Its bucket can't be reached.
-    """
-    try:
-        text = read_own_file(address, "captions.corrections", _MOST_CORRECTIONS_BYTES).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{address}: its bytes are not UTF-8; save the file as UTF-8") from error
-    try:
-        return parse_corrections(text, template)
-    except CorrectionsError as error:
-        raise UserError(*(f"{address}: {mistake}" for mistake in error.args)) from error
 
 
 def read_own_file(address: str, key: str, most_bytes: int) -> bytes:

@@ -1,20 +1,23 @@
 """Corrections by hand: what of a page can be corrected, what was corrected, and whether it still fits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
 from backends.stores.document_files import ParsedDocumentFile, StructuredDocumentFile, parsed_file
 from pipeline.corpus.workspace import corrected_file
 from pipeline.records.corrections import change_corrections, corrections_of, read_stored_corrections
+from pipeline.records.evidence import read_placements
 from pipeline.records.ledger import document_of, indexed_sources, read_failures, read_ledger
 from pipeline.records.manifests import named_manifest
 from pipeline.records.publication import nothing_live, read_pointer
 from schemas.base import Frozen
 from schemas.corrections import CHOICES, OF_FIGURES, CorrectionKind, StoredCorrection
-from schemas.documents import Block, Page, Placement
+from schemas.documents import Block, Page, Placement, Role
 from schemas.errors import FailureCode, UserError
 from schemas.ports import ObjectStore
 from schemas.tags import restore, strip
@@ -186,6 +189,42 @@ def correct_part(
         ],
     )
     return correction
+
+
+def describe_figures(
+    store: ObjectStore, corpus: str, descriptions: Mapping[str, str], *, by: str, reason: str = ""
+) -> list[StoredCorrection]:
+    """Store descriptions of figures of the live version, in each document that shows them.
+
+    A figure is named by the beginning of its id, or by the number in its tag. Raises ``UserError``, and stores nothing, where
+    a name fits no figure, or several.
+    """
+    pointer = read_pointer(store)
+    if pointer is None:
+        raise UserError(nothing_live(store, corpus))
+    sources = indexed_sources(read_ledger(store, pointer.version))
+    placed = read_placements(store, pointer.version).select(["figure_id", "number", "role", "doc_id", "page"])
+    placed = placed.filter(pc.equal(placed.column("role"), pa.scalar(str(Role.CONTENT))))
+    found, mistakes = list[tuple[str, dict[str, Any]]](), list[str]()
+    for name, text in descriptions.items():
+        is_named = pc.or_kleene(
+            pc.starts_with(placed.column("figure_id"), name), pc.equal(placed.column("number"), pa.scalar(name))
+        )
+        # Of a document's placements the first is the last to be entered.
+        rows = {row["doc_id"]: row for row in reversed(placed.filter(is_named).to_pylist())}
+        if (figures := len({row["figure_id"] for row in rows.values()})) == 1:
+            found += [(text, row) for row in rows.values()]
+        else:
+            mistakes.append(f"{name[:64]!r} names {figures or 'no'} figures of {pointer.version}; write more of its id")
+    if mistakes:
+        raise UserError(*mistakes)
+    kind = CorrectionKind.DESCRIPTION
+    return [
+        correct_part(
+            store, corpus, sources[row["doc_id"]][0], row["page"], row["figure_id"], kind, text, by=by, reason=reason
+        )
+        for text, row in found
+    ]
 
 
 def undo_correction(store: ObjectStore, correction_id: str, *, by: str) -> None:

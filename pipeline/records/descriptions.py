@@ -160,16 +160,15 @@ def open_descriptions(store: ObjectStore, key: str) -> RecordCache:
 
 
 class Descriptions:
-    """Descriptions of figures, pages and texts; caches of captioners are opened once. ``corrections`` are by id."""
+    """Descriptions of figures, pages and texts; caches of captioners are opened once."""
 
-    def __init__(self, workspace: Workspace, corrections: Mapping[str, str]) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._caches = {
             name: open_descriptions(workspace.store, captioner.captions.key)
             for name, captioner in workspace.captioners.items()
         }
         self._languages = Py3LangId()
-        self._corrections = corrections
 
     def of(self, files: StructuredFiles) -> DescriptionResults:
         """Return the descriptions for a document, but of figures with only a context."""
@@ -178,10 +177,10 @@ class Descriptions:
             label = self._workspace.captioner_of(subject)
             if label is not None:
                 results |= {(subject, name): wording for name, wording in self._by_model(label, files).items()}
-            # Added last, so that corrections by people replace what models wrote.
-            if corrections := {**self._corrections, **(files.by_hand if subject == "figure" else {})}:
-                corrected = caption_targets(subject, files).keys() & corrections.keys()
-                results |= {(subject, name): DescriptionResult(PERSON, corrections[name]) for name in corrected}
+        # Added last, so that corrections by people replace what models wrote.
+        if by_hand := files.by_hand:
+            corrected = caption_targets("figure", files).keys() & by_hand.keys()
+            results |= {("figure", name): DescriptionResult(PERSON, by_hand[name]) for name in corrected}
         return results
 
     def _by_model(self, label: str, files: StructuredFiles) -> dict[str, DescriptionResult]:

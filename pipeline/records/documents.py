@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from backends.models.languages import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
@@ -12,18 +11,16 @@ from backends.stores.objects import existing, unless_damaged
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.converted import read_converted
 from pipeline.records.corrections import corrections_of, ids_by_document
-from pipeline.records.descriptions import Descriptions, StructuredFiles, caption_targets, drawn_cache, target_ids
+from pipeline.records.descriptions import Descriptions, StructuredFiles, drawn_cache
 from pipeline.records.ledger import indexed_pages, read_failures, read_ledger
 from pipeline.records.manifests import missing_or_cut, readable_manifest
 from pipeline.records.row_parts import DocumentFacts, VersionParts, read_documents, read_parts, rows_of_documents
-from schemas.errors import UNFINISHED, Failure, UserError
+from schemas.errors import UNFINISHED, Failure
 from schemas.evidence import VersionRows
-from schemas.models import Subject
 from schemas.ports import ObjectStore
 from schemas.stages import Step
 from schemas.versions import Manifest, Plan
 from tasks.enriching.caption import as_one_line, describe, description_subject, fit_summaries
-from tasks.enriching.corrections import CorrectionsError, match_corrections
 from tasks.enriching.language import language_of
 from tasks.enriching.spaces import RowText
 from tasks.versions.assemble import DocumentChunks
@@ -110,10 +107,6 @@ def _inherited_from(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inh
     return Inherited(pages, failures, manifest.version, parts, facts, embedded)
 
 
-WITHOUT_TAG: tuple[Subject, ...] = ("page", "text")
-"""Subjects that have no tag, and so no number."""
-
-
 def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
     """Return the documents that are parsed, sorted."""
     files = {parsed_file(doc_id, workspace.keys.parse): doc_id for doc_id in doc_ids}
@@ -121,14 +114,14 @@ def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
 
 
 class DocumentReader:
-    """Reads structured documents with their descriptions; ``corrections`` are those by people, by id."""
+    """Reads structured documents with their descriptions."""
 
-    def __init__(self, workspace: Workspace, corrections: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._drawn = drawn_cache(workspace)
         self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embedding_models.text_model).token_counter()
         self._languages = Py3LangId()
-        self._descriptions = Descriptions(workspace, corrections)
+        self._descriptions = Descriptions(workspace)
 
     def read(self, doc_id: str, sources: tuple[str, ...]) -> DocumentChunks:
         """Return what rows are made of."""
@@ -165,31 +158,3 @@ class DocumentReader:
             )
             for piece in parts.chunks
         ]
-
-
-def match_corrections_by_id(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Mapping[str, str]:
-    """Return the corrections by id, or raise ``UserError`` if one matches several.
-
-    ``documents`` are all of the version whose rows are made, ``inherited`` all others.
-    """
-    if not workspace.corrections.entries:
-        return {}
-    try:
-        return match_corrections(workspace.corrections, _describable(workspace, documents, inherited))
-    except CorrectionsError as error:
-        file = workspace.corpus.captions.corrections
-        raise UserError(*(f"{file}: {mistake}" for mistake in error.args)) from error
-
-
-def _describable(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Iterator[tuple[str, int | None]]:
-    """Yield the ids that corrections may name, some more than once, and of figures the SHA-1 or its last digits."""
-    drawn = drawn_cache(workspace)
-    for doc_id in documents:
-        files = StructuredFiles(workspace, doc_id, drawn)
-        yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in files.all_figures)
-        yield from ((name, None) for subject in WITHOUT_TAG for name in caption_targets(subject, files))
-    for rows in inherited.rows(workspace.store):
-        for row in rows.placements.select(["figure_id", "number"]).to_pylist():
-            if row["number"] is not None:
-                yield row["figure_id"], int(row["number"])
-        yield from ((name, None) for subject in WITHOUT_TAG for name in target_ids(subject, rows.evidence))

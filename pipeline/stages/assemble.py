@@ -14,7 +14,7 @@ from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.converted import write_converted
 from pipeline.records.descriptions import StructuredFiles, drawn_cache
-from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections_by_id, parsed_documents
+from pipeline.records.documents import DocumentReader, Inherited, inherit, parsed_documents
 from pipeline.records.ledger import (
     document_counts,
     document_failures,
@@ -73,8 +73,7 @@ def assemble(
     settled_ids = {doc_id for doc_id, (_, step, _) in failed.items() if step in (Step.STRUCTURE, Stage.CHECK)}
     planned_ids = {document.doc_id for document in plan.documents}
     new_ids = parsed_documents(workspace, planned_ids - inherited.documents - settled_ids)
-    arguments = workspace, match_corrections_by_id(workspace, new_ids, inherited)
-    with ordered_pool(RowsActor, arguments, corpus.ray, documents=len(new_ids)) as run, TemporaryTables() as tables:
+    with ordered_pool(RowsActor, (workspace,), corpus.ray, documents=len(new_ids)) as run, TemporaryTables() as tables:
         facts, pages, page_failures = Facts(store, inherited.parts, tables), dict(inherited.pages), [*inherited.failures]
         converted = inherited.converted(store)
 
@@ -124,13 +123,13 @@ class RowsActor:
     A batch without inputs is surveyed, as ``_DocumentSurvey``; else its rows are returned as ``NewRows``.
     """
 
-    def __init__(self, workspace: Workspace, corrections: Mapping[str, str]) -> None:
-        self._workspace, self._corrections = workspace, corrections
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
         self._drawn, self._template = drawn_cache(workspace), TagTemplate(workspace.corpus.tags.template)
 
     @cached_property
     def _reader(self) -> DocumentReader:
-        return DocumentReader(self._workspace, self._corrections)
+        return DocumentReader(self._workspace)
 
     def run(self, batch: Batch) -> list[Outcome[Any]]:
         """Return the survey or the rows of the documents with the first outcome."""

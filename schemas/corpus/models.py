@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from schemas.base import GpuShare, Location, Money, Revision, Section, Server, Text, Variable, Workers
+from schemas.base import GpuShare, Money, Revision, Section, Server, Text, Variable, Workers
 from schemas.models import DIMENSION, ENDPOINT, FLOAT32, MINILM, MULTILINGUAL, ModelName, settings
 
 
@@ -259,9 +259,6 @@ class CaptionOptions(Section):
         "none: there are no such rows.",
     )
     summaries: Text | None = Field(None, description="One of models that summarises rows of text, to be found by; or none.")
-    corrections: Location | None = Field(
-        None, description="A person's descriptions, YAML, by figure, page or text; they win."
-    )
     ocr: Literal["rapidocr", "none"] = Field(
         "rapidocr", description="What reads words inside figures and scanned pages, and replaces poor text layers; or none."
     )

@@ -15,6 +15,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.operations.corrections import LiveDocument, PagePart, correct_part, listed_corrections
 from pipeline.records.corrections import CORRECTIONS
 from pipeline.records.differences import difference
+from pipeline.records.evidence import read_placements
 from pipeline.records.manifests import named_manifest
 from pipeline.records.row_parts import rows_of_documents
 from pipeline.run import refresh
@@ -94,6 +95,30 @@ def test_a_correction_keeps_to_what_can_be_corrected(published: Workspace) -> No
         result = CliRunner().invoke(app, ["correct", str(published.file), *arguments])
         assert message in str(result.exception), arguments
     assert not published.store.exists(CORRECTIONS)
+
+
+def test_a_file_describes_figures_or_changes_nothing(published: Workspace, tmp_path: Path) -> None:
+    first, second = (figure_of(published, "pump.pdf", page).name for page in (1, 2))
+    placed = read_placements(published.store, refresh(published).version or "")
+    number = {row["figure_id"]: row["number"] for row in placed.to_pylist()}[second]
+    file = tmp_path / "described.yaml"
+    for text, message in (
+        (f"{first[:12]}: The pump\n0000000000000000: Nothing\n", "'0000000000000000' names no figures"),
+        (f"{first[:12]}: The pump\n'': All\n", "'' names "),
+        ("- a list", "write a line a figure"),
+        ("a: {", "not YAML"),
+        (f"{first[:12]}: ''", "a description has 1 to"),
+    ):
+        file.write_text(text)
+        result = CliRunner().invoke(app, ["correct", str(published.file), "--file", str(file)])
+        assert message in str(result.exception), text
+    assert not published.store.exists(CORRECTIONS)
+    file.write_text(f"{first[:12]}: The pump from the side\n{number}: Its lever\n")
+    assert "2 descriptions corrected" in inset(published, "--file", str(file))
+    stored = {
+        entry.correction.figure_id: entry.correction.value for entry in listed_corrections(published.store, "manuals")
+    }
+    assert stored == {first: "The pump from the side", second: "Its lever"}
 
 
 @pytest.mark.slow

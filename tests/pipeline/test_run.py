@@ -27,17 +27,18 @@ def test_a_run_keeps_the_options_of_its_plan(published: Workspace) -> None:
     write_manual(Path(published.corpus.source) / "crane.pdf", "tower crane", seed=7)
     version = RefreshRun(published, "run-1").plan().version
     RefreshRun(published, "run-1").parse(version)
-    write_corpus(published.file.parent.parent, "chunks: {tokens: 60}\ncaptions: {ocr: none, corrections: better.yaml}\n")
-    published.file.write_text(published.file.read_text().replace("captions: {ocr: none}\n", "", 1))
-    (published.file.parent / "better.yaml").write_text("")
+    write_corpus(published.file.parent.parent, "chunks: {tokens: 60}\n")
     edited = open_workspace(str(published.file))
     for stage in ON_A_VERSION:
         RefreshRun(planned_workspace(edited, version), "run-1").work(stage, version)
     assert RefreshRun(planned_workspace(edited, version), "run-1").publish(version)
 
-    write_manual(Path(published.corpus.source) / "belt.pdf", "belt drive", seed=8)
-    version = RefreshRun(edited, "run-1").plan().version
-    (published.file.parent / "better.yaml").write_text("12345678: A pump\n")
+    model = "{kind: vlm, model: m, revision: '1', prompt: ./asked.md, endpoint: {url: 'http://127.0.0.1:1/v1'}}"
+    write_corpus(published.file.parent.parent, f"models: {{vlm: {model}}}\n")
+    published.file.write_text(published.file.read_text().replace("{ocr: none}", "{ocr: none, captioner: vlm}"))
+    (published.file.parent / "asked.md").write_text("Describe the figure.")
+    version = RefreshRun(open_workspace(str(published.file)), "run-1").plan().version
+    (published.file.parent / "asked.md").write_text("Describe the figure in one sentence.")
     with pytest.raises(
         UserError, match=r"manuals\.yaml, or a file that it names, changed while the refresh ran; refresh again"
     ):

@@ -16,7 +16,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import documents_of, passages
 from pipeline.records.descriptions import drawn_cache
-from pipeline.records.documents import DocumentReader, Inherited, inherit, match_corrections_by_id, parsed_documents
+from pipeline.records.documents import DocumentReader, Inherited, inherit, parsed_documents
 from pipeline.records.ledger import readable_ledger
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.readings import (
@@ -318,7 +318,7 @@ def _documents_before(workspace: Workspace, plan: Plan, sources: Mapping[str, st
 def _passages(
     workspace: Workspace, inherited: Inherited, doc_ids: Iterable[str], sources: Mapping[str, str]
 ) -> Iterator[tuple[str, Sequence[RowText]]]:
-    reader = DocumentReader(workspace, match_corrections_by_id(workspace, doc_ids, inherited))
+    reader = DocumentReader(workspace)
     for doc_id in doc_ids:
         yield doc_id, reader.passages(doc_id, sources[doc_id])
     # Rows that are taken over have vectors, unless a space is new or has another model.

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.operations.corrections import describe_figures
 from pipeline.records.manifests import read_manifest
 from pipeline.records.notes import StageNote, read_notes
 from pipeline.records.publication import read_pointer
@@ -239,21 +240,20 @@ def test_what_was_paid_for_outlives_the_version_and_goes_when_nobody_wants_it(
 
 
 @pytest.mark.slow
-def test_a_persons_words_win_whatever_a_model_says(corpus: Corpus, endpoint: EndpointServer, tmp_path: Path) -> None:
+def test_a_persons_words_win_whatever_a_model_says(corpus: Corpus, endpoint: EndpointServer) -> None:
     result = refresh(corpus())
     rows = _figures(corpus(), result)
     (caption, row), *_ = rows.items()
     ours = "The inlet, with the blue handle that turns a quarter."
-    (tmp_path / "corpora" / "words.yaml").write_text(f"{row['figure_id'][:12]}: {ours}\n")
-    workspace = corpus({"captioner": "vlm", "corrections": "words.yaml"})
+    workspace = corpus()
+    describe_figures(workspace.store, "manuals", {row["figure_id"][:12]: ours}, by="ada")
     corrected = _figures(workspace, refresh(workspace))
     assert (corrected[caption]["description"], corrected[caption]["described_by"]) == (ours, "person")
     assert ours in corrected[caption]["text"]
     assert all(figure_row["described_by"] == "vlm" for name, figure_row in corrected.items() if name != caption)
     assert len(endpoint.calls) == 4
-    (tmp_path / "corpora" / "words.yaml").write_text(f"{row['figure_id'][:12]}: Another handle, red.\n")
-    again = open_workspace(str(workspace.file))
-    assert _figures(again, refresh(again))[caption]["description"] == "Another handle, red."
+    describe_figures(workspace.store, "manuals", {row["figure_id"][:12]: "Another handle, red."}, by="ada")
+    assert _figures(workspace, refresh(workspace))[caption]["description"] == "Another handle, red."
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""Admit requests to three semaphores, each with a bounded queue, and give each request a deadline.
+"""Admit requests to a semaphore of their kind, each with a bounded queue, and give each request a deadline.
 
 Cheap requests run an engine's query or read a list. Expensive ones compute in this process: rerankers, nearest sentences,
-phrases, extractive answers. The others wait for a generative model. Threads share the interpreter, so few expensive
-requests run at once. Places go round the callers: one has a share of them, whatever connections it has.
+phrases, extractive answers. The others wait for a generative model, or for a page that a child process draws. Threads share the
+interpreter, so few expensive requests run at once. Places go round the callers: one has a share of them, whatever connections it
+has.
 """
 
 import asyncio
@@ -50,12 +51,13 @@ class Cost(StrEnum):
     CHEAP = "an engine's query"
     EXPENSIVE = "computation in this process"
     WAITING = "calls of a generative model"
+    DRAWING = "pages drawn in child processes"
 
 
-AT_ONCE = {Cost.CHEAP: 4 * CORES, Cost.EXPENSIVE: max(1, CORES - 1), Cost.WAITING: 16}
+AT_ONCE = {Cost.CHEAP: 4 * CORES, Cost.EXPENSIVE: max(1, CORES - 1), Cost.WAITING: 16, Cost.DRAWING: 16}
 """Requests of each kind that run at once."""
 
-SHARE = {Cost.CHEAP: CORES + 1, Cost.EXPENSIVE: max(1, CORES // 2), Cost.WAITING: 8}
+SHARE = {Cost.CHEAP: CORES + 1, Cost.EXPENSIVE: max(1, CORES // 2), Cost.WAITING: 8, Cost.DRAWING: 8}
 """Those of one caller: a key, a user or an address."""
 
 Reply = TypeVar("Reply")

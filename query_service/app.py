@@ -14,7 +14,6 @@ import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -32,7 +31,7 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 from pipeline.published.corpus import PublishedCorpus
 from query_service import across, agents, browse, errors, feedback, questions, sign_in, telemetry
 from query_service.access import CORS, Access, AccessControl
-from query_service.admission import DEADLINE_S, Admission, unless_disconnected
+from query_service.admission import DEADLINE_S, Admission, Cost
 from query_service.asked import AskedCounts, note_opened
 from query_service.errors import one_line
 from query_service.guard import LOOPBACK, REFERENCE_POLICY, Guard, TrustedHosts
@@ -222,14 +221,14 @@ async def page_image(
     422: the page is too large or takes too long to draw. 503: too many pages are waiting.
     """
 
-    def draw() -> "Future[bytes]":
+    def draw(stopped: Callable[[], bool]) -> bytes:
         with corpus.opened(version) as opened:
             if box:
                 note_opened(request, corpus.name, opened.version, doc_id)
-            return corpus.drawer.draw(opened.drawing(doc_id, page, [parse_box(text) for text in box or []], dpi))
+            drawing = opened.drawing(doc_id, page, [parse_box(text) for text in box or []], dpi)
+        return corpus.drawer.draw(drawing, stopped)
 
-    picture = asyncio.wrap_future(await run_in_threadpool(draw))
-    body = await unless_disconnected(request, picture, admission_of(request).deadline_s)
+    body = await admission_of(request).reply(request, Cost.DRAWING, draw)
     return file_response(request, body, "image/png", {"cache-control": cache_control(version)})
 
 

@@ -1,7 +1,6 @@
 """Files of published corpora, each read from a version that is opened for it."""
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import Box
@@ -30,6 +29,6 @@ def page_of(
     highlight: Sequence[Box] = (),
     dpi: int = 36,
     version: str | None = None,
-) -> "Future[bytes]":
+) -> bytes:
     with corpus.opened(version) as opened:
         return corpus.drawer.draw(opened.drawing(doc_id, page, highlight, dpi))

@@ -1,14 +1,12 @@
 """Draw pages of stored PDFs in child processes with limits on time and memory, for callers or to be stored like figures."""
 
-import atexit
 import contextlib
 import copy
 import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,9 +28,8 @@ LIMITS = ParseOptions(timeout_s=10, memory_mb=1024)
 AT_ONCE = max(2, (os.cpu_count() or 1) // 2)
 """Pages drawn at once, each of another document."""
 
-WAITING = 64
-WAITING_A_DOCUMENT = 32
-"""Most waiting pages, of all documents and of one; further callers are refused."""
+TURN_S = 30.0
+"""Longest wait for a place among them."""
 
 PICTURES_BYTES = 64 << 20
 """Bytes of cached pictures."""
@@ -41,7 +38,7 @@ FAILURE_S = 900.0
 """How long a failure is cached: a busy machine may have caused it."""
 
 REMEMBERED = 1024
-"""Most cached failures, and documents whose cost is tracked."""
+"""Most cached failures."""
 
 PICTURES_VERSION = "1"
 
@@ -94,74 +91,58 @@ def draw_pages(drawings: Sequence[Drawing], limits: ParseOptions) -> Iterator[tu
             yield drawing, _outcome(drawing, last, limits)
 
 
-class _Job:
-    """A drawing and its waiting callers."""
-
-    def __init__(self, drawing: Drawing) -> None:
-        self.drawing = drawing
-        self.document: _Document = (drawing.store_address, drawing.name)
-        self.waiters: set[Future[bytes]] = set()
-        self.began = 0.0
-
-
 class PageDrawer:
-    """Draws pages for concurrent callers within fixed limits.
+    """Draws pages for concurrent callers: a few at once, each of another document. Thread-safe.
 
-    A few pages are drawn at once, and a bounded number waits; callers of the same page share a drawing, which is cancelled
-    when all of them are gone. Failures are cached, so that an expensive page is tried once; what fails at one resolution does
-    so at higher ones.
+    Pictures and failures are kept, so that an expensive page is tried once; what fails at one resolution does so at higher ones.
     """
 
     def __init__(self, *, limits: ParseOptions = LIMITS, at_once: int = AT_ONCE) -> None:
         self.limits = limits
         self._at_once = at_once
         self._changed = threading.Condition()
-        self._waiting: dict[Drawing, _Job] = {}
-        self._running: dict[Drawing, _Job] = {}
+        self._busy: set[_Document] = set()
         self._pictures: OrderedDict[Drawing, bytes] = OrderedDict()
-        self._pictures_bytes = 0
         self._failures: OrderedDict[_Page, tuple[int, float, BadInputError | NotFoundError]] = OrderedDict()
-        self._cost: OrderedDict[_Document, float] = OrderedDict()
-        self._over_limit: OrderedDict[_Document, None] = OrderedDict()
-        self._threads: list[threading.Thread] = []
         self._closed = False
 
-    def draw(self, drawing: Drawing) -> "Future[bytes]":
-        """Return the future PNG of a page, to be cancelled when the caller leaves, or raise ``TransientError``: too many wait.
+    def draw(self, drawing: Drawing, stopped: Callable[[], bool] = lambda: False) -> bytes:
+        """Return the PNG of a page; the drawing ends once ``stopped`` returns true.
 
-        The future raises ``NotFoundError`` if there is no such page, ``BadInputError`` if it can't be drawn within its
-        limits, and ``TransientError`` if the store doesn't answer.
+        Raises ``NotFoundError`` if there is no such page, ``BadInputError`` if it can't be drawn within its limits, and
+        ``TransientError`` if the store doesn't answer, or its turn doesn't come in ``TURN_S``.
         """
-        future: Future[bytes] = Future()
+        document, until = (drawing.store_address, drawing.name), time.monotonic() + TURN_S
         with self._changed:
-            outcome = self._cached(drawing)
+            # Whoever waits for the same page finds it here once it is drawn.
+            while (outcome := self._cached(drawing)) is None and (
+                len(self._busy) >= self._at_once or document in self._busy
+            ):
+                if self._closed or stopped() or time.monotonic() > until:
+                    raise TransientError("too many pages are waiting to be drawn; try again in a moment")
+                self._changed.wait(POLL_S)
             if outcome is None:
-                job = self._job(drawing)
-                job.waiters.add(future)
+                self._busy.add(document)
         if outcome is None:
-            future.add_done_callback(lambda gone: self._remove_waiter(job, gone))
-        else:
-            _settle([future], outcome)
-        return future
+            try:
+                outcome = _outcome(drawing, self._run(drawing, stopped), self.limits)
+                self._keep(drawing, outcome)
+            finally:
+                with self._changed:
+                    self._busy.discard(document)
+                    self._changed.notify_all()
+        if isinstance(outcome, bytes):
+            return outcome
+        raise copy.copy(outcome)  # each raise adds to an exception's traceback
 
     def clear(self) -> None:
         """Drop cached pictures, since documents were deleted."""
         with self._changed:
             self._pictures.clear()
-            self._pictures_bytes = 0
 
     def close(self) -> None:
-        """End the children; waiting callers get a ``TransientError``."""
-        with self._changed:
-            self._closed = True
-            waiting_jobs = [*self._waiting.values()]
-            self._waiting.clear()
-            self._changed.notify_all()
-        for thread in self._threads:
-            thread.join()
-        atexit.unregister(self.close)
-        for job in waiting_jobs:
-            _settle(job.waiters, _CLOSED)
+        """End the children; callers get a ``TransientError``."""
+        self._closed = True
 
     def _cached(self, drawing: Drawing) -> bytes | InsetError | None:
         if drawing in self._pictures:
@@ -170,118 +151,28 @@ class PageDrawer:
         dpi, until, failure = self._failures.get(_page(drawing), (0, 0.0, None))
         return failure if dpi <= drawing.dpi and time.monotonic() < until else None
 
-    def _job(self, drawing: Drawing) -> _Job:
-        job = self._running.get(drawing) or self._waiting.get(drawing)
-        if job is not None:
-            return job
-        job = _Job(drawing)
-        of_document = sum(waiting_job.document == job.document for waiting_job in self._waiting.values())
-        if self._closed or len(self._waiting) >= WAITING or of_document >= WAITING_A_DOCUMENT:
-            raise TransientError("too many pages are waiting to be drawn; try again in a moment")
-        self._waiting[drawing] = job
-        if not self._threads:
-            names = [f"page-drawer-{number}" for number in range(self._at_once)]
-            self._threads = [threading.Thread(target=self._work, name=name, daemon=True) for name in names]
-            for thread in self._threads:
-                thread.start()
-            atexit.register(self.close)  # running children would keep the process alive
-        self._changed.notify_all()
-        return job
-
-    def _remove_waiter(self, job: _Job, waiter: "Future[bytes]") -> None:
-        with self._changed:
-            job.waiters.discard(waiter)
-            if not job.waiters and self._waiting.get(job.drawing) is job:
-                del self._waiting[job.drawing]
-
-    def _work(self) -> None:
-        while (job := self._next()) is not None:
-            self._finish(job, self._run(job))
-
-    def _next(self) -> _Job | None:
-        """Wait for the job whose turn it is; None after ``close``.
-
-        Documents with the lowest cost come first, one page of each at a time. Documents that exceeded a limit share one child,
-        so that others aren't blocked.
-        """
-        with self._changed:
-            while not self._closed:
-                busy = {job.document for job in self._running.values()}
-                is_blocked = any(document in self._over_limit for document in busy)
-                for job in sorted(self._waiting.values(), key=lambda job: self._cost.get(job.document, 0.0)):
-                    if job.document not in busy and not (is_blocked and job.document in self._over_limit):
-                        self._running[job.drawing] = self._waiting.pop(job.drawing)
-                        job.began = time.monotonic()
-                        return job
-                self._changed.wait()
-        return None
-
-    def _run(self, job: _Job) -> _Last:
-        """Draw a page in a child process, which is killed when all callers are gone."""
+    def _run(self, drawing: Drawing, stopped: Callable[[], bool]) -> _Last:
         try:
-            child = start(draw_in_child, job.drawing, self.limits)
+            child = start(draw_in_child, drawing, self.limits)
         except OSError as error:
             return ChildError(TransientError(f"no process can be started to draw pages: {error.strerror}"))
         while (last := poll(child)) is None:
-            child.reply.poll(POLL_S)
-            with self._changed:
-                if is_unwanted := self._closed or not job.waiters:
-                    self._stop_running(job)  # later callers start another job
-            if is_unwanted:
+            if self._closed or stopped():
                 child.kill()
-                return ChildError(_CLOSED)
+                return ChildError(TransientError("pages are no longer drawn here"))
+            child.reply.poll(POLL_S)
         return last
 
-    def _finish(self, job: _Job, last: _Last) -> None:
-        outcome = _outcome(job.drawing, last, self.limits)
+    def _keep(self, drawing: Drawing, outcome: bytes | InsetError) -> None:
         with self._changed:
-            self._stop_running(job)
-            waiters = [*job.waiters]
-            if isinstance(last, Refused) and last.code in {FailureCode.TIME_LIMIT, FailureCode.MEMORY_LIMIT}:
-                _remember(self._over_limit, job.document, None)
             if isinstance(outcome, bytes):
-                self._keep(job.drawing, outcome)
+                self._pictures[drawing] = outcome
+                while sum(map(len, self._pictures.values())) > PICTURES_BYTES:
+                    self._pictures.popitem(last=False)
             elif isinstance(outcome, BadInputError | NotFoundError):
-                _remember(self._failures, _page(job.drawing), (job.drawing.dpi, time.monotonic() + FAILURE_S, outcome))
-                # The failure also answers those who wait for the page with other boxes, or at a higher resolution.
-                for waiting_job in list(self._waiting.values()):
-                    if self._cached(waiting_job.drawing) is not None:
-                        waiters += self._waiting.pop(waiting_job.drawing).waiters
-            self._changed.notify_all()
-        _settle(waiters, outcome)
-
-    def _stop_running(self, job: _Job) -> None:
-        if self._running.pop(job.drawing, None) is not None:
-            spent = self._cost.get(job.document, 0.0) + time.monotonic() - job.began
-            _remember(self._cost, job.document, spent)
-
-    def _keep(self, drawing: Drawing, picture: bytes) -> None:
-        self._pictures_bytes += len(picture) - len(self._pictures.pop(drawing, b""))
-        self._pictures[drawing] = picture
-        while self._pictures_bytes > PICTURES_BYTES:
-            _, dropped = self._pictures.popitem(last=False)
-            self._pictures_bytes -= len(dropped)
-
-
-_CLOSED = TransientError("pages are no longer drawn here")
-
-
-def _settle(waiters: Iterable["Future[bytes]"], outcome: bytes | InsetError) -> None:
-    for waiter in list(waiters):
-        # A caller that left has cancelled its future, which must not get a result.
-        if waiter.set_running_or_notify_cancel():
-            if isinstance(outcome, bytes):
-                waiter.set_result(outcome)
-            else:
-                waiter.set_exception(copy.copy(outcome))  # each raise adds to an exception's traceback
-
-
-def _remember(remembered: "OrderedDict[Any, Any]", name: Any, value: Any) -> None:
-    """Set an entry; the one that was set the longest ago goes if there are too many."""
-    remembered[name] = value
-    remembered.move_to_end(name)
-    if len(remembered) > REMEMBERED:
-        remembered.popitem(last=False)
+                self._failures[_page(drawing)] = drawing.dpi, time.monotonic() + FAILURE_S, outcome
+                while len(self._failures) > REMEMBERED:
+                    self._failures.popitem(last=False)
 
 
 def _page(drawing: Drawing) -> _Page:

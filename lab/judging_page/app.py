@@ -104,8 +104,8 @@ def create_judging_app(corpus: PublishedCorpus, pooled: Path, person: str) -> Fa
         candidate = _candidate_at(candidates, place)
         boxes = [region.bbox for region in candidate.regions if region.page == page]
         with corpus.opened(candidate.version) as opened:
-            drawing_task = corpus.drawer.draw(opened.drawing(candidate.doc_id, page, boxes, _DPI))
-        return Response(drawing_task.result(), media_type="image/png")
+            picture = corpus.drawer.draw(opened.drawing(candidate.doc_id, page, boxes, _DPI))
+        return Response(picture, media_type="image/png")
 
     @app.get("/rows/{place}/figures/{figure_id}")
     def figure_image(place: int, figure_id: str) -> Response:

@@ -2,7 +2,6 @@
 
 import functools
 import io
-from concurrent.futures import Future
 from dataclasses import replace
 
 import pyarrow as pa
@@ -39,11 +38,11 @@ def figure_picture(store: ObjectStore, figure_id: str, side: int) -> bytes:
     return webp.getvalue()
 
 
-def page_picture(file: str, doc_id: str, page: int, *, dpi: int) -> "Future[bytes]":
-    """Return the future PNG of a page of a document, drawn in a child process.
+def page_picture(file: str, doc_id: str, page: int, *, dpi: int) -> bytes:
+    """Return the PNG of a page of a document, drawn in a child process.
 
     The document is in the store, or in quarantine after the last refresh: then it may be in the source only. Errors are those of
-    ``PageDrawer.draw``.
+    ``PageDrawer.draw``, and:
 
     Args:
         file: The corpus file.
@@ -53,7 +52,6 @@ def page_picture(file: str, doc_id: str, page: int, *, dpi: int) -> "Future[byte
 
     Raises:
         NotFoundError: Neither has it.
-        TransientError: Too many pages are waiting.
     """
     workspace = open_workspace(file)
     try:

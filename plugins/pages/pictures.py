@@ -1,10 +1,8 @@
 """The pictures that pages show: figures, and pages of documents."""
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from pipeline.operations.health import store_of
@@ -32,13 +30,12 @@ def figure(dag_id: str, figure_id: Digest, large: bool = False) -> Response:
 
 
 @router.get("/pictures/pages/{doc_id}/{page}.png")
-async def page(
+def page(
     dag_id: str,
     doc_id: Digest,
     page: Annotated[int, Path(ge=1, le=100_000)],
     dpi: Annotated[int, Query(ge=18, le=150)] = 90,
 ) -> Response:
     """Return a page of a document, drawn in a child process with limits."""
-    file = str((await run_in_threadpool(stored_corpus_of, dag_id)).file)
-    drawing = await run_in_threadpool(page_picture, file, doc_id, page, dpi=dpi)
-    return Response(await asyncio.wrap_future(drawing), media_type="image/png", headers=_HEADERS)
+    picture = page_picture(str(stored_corpus_of(dag_id).file), doc_id, page, dpi=dpi)
+    return Response(picture, media_type="image/png", headers=_HEADERS)

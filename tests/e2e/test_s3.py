@@ -48,7 +48,7 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
     answer = published.answer(AnswerQuery("How many bar does the steel winch take?"))
     assert all(figure_of(published, part.figure_id) for part in answer.parts if part.type == "figure")
     doc_id = answer.citations[0].doc_id
-    assert page_of(published, doc_id, 1, dpi=36).result()
+    assert page_of(published, doc_id, 1, dpi=36)
     assert tagged_document_of(published, doc_id)[0].startswith(b"%PDF")
 
     _upload(tmp_path, s3_bucket, "winch.pdf", "tower crane", 3)

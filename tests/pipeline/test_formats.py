@@ -57,7 +57,7 @@ def test_a_markdown_file_is_cited_by_its_name_and_drawn_from_its_pdf(tmp_path: P
             pdf, name = opened.document(doc_id)
             assert (pdf[:5], name) == (b"%PDF-", "winch.md.pdf")
             assert opened.original(doc_id) == (MARKDOWN, "winch.md")
-            assert published.drawer.draw(opened.drawing(doc_id, 1)).result().startswith(b"\x89PNG")
+            assert published.drawer.draw(opened.drawing(doc_id, 1)).startswith(b"\x89PNG")
     finally:
         published.close()
     assert find_damage(workspace, deep=True) == {}

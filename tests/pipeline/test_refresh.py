@@ -146,7 +146,7 @@ def _filters_hold(published: PublishedCorpus) -> None:
 
 def _pages_and_documents_are_served(published: PublishedCorpus, file: Path) -> None:
     (hit, *_) = published.search(Query("steel winch screws", k=1)).hits
-    assert page_of(published, hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).result().startswith(b"\x89PNG")
+    assert page_of(published, hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).startswith(b"\x89PNG")
     data, name = document_of(published, hit.doc_id)
     assert (data, name) == (file.read_bytes(), "winch.pdf")
 

@@ -2,8 +2,8 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
 
@@ -135,20 +135,19 @@ class FakeDrawer(PageDrawer):
     """Draws every page alike, but 7 (it fails), 8 (too many wait) and 9 (never drawn)."""
 
     def __init__(self) -> None:
-        self.drawing: Future[bytes] | None = None
+        self.has_stopped = threading.Event()
 
-    def draw(self, drawing: Drawing) -> "Future[bytes]":
-        picture: Future[bytes] = Future()
+    def draw(self, drawing: Drawing, stopped: Callable[[], bool] = lambda: False) -> bytes:
         match drawing.page:
             case 7:
-                picture.set_exception(BadInputError("page 7 can't be drawn", FailureCode.PAGE_UNREADABLE, 7))
+                raise BadInputError("page 7 can't be drawn", FailureCode.PAGE_UNREADABLE, 7)
             case 8:
                 raise TransientError("too many pages are waiting")
             case 9:
-                self.drawing = picture
-            case _:
-                picture.set_result(b"page")
-        return picture
+                while not stopped():
+                    time.sleep(0.01)
+                self.has_stopped.set()
+        return b"page"
 
 
 class FakeContents(Contents):

@@ -213,7 +213,7 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
     figure_id = pump.figure_refs[0]
     calls: list[Callable[[str | None], Any]] = [
         lambda version: document_of(corpus, pump.doc_id, version=version),
-        lambda version: page_of(corpus, pump.doc_id, 1, dpi=36, version=version).result(),
+        lambda version: page_of(corpus, pump.doc_id, 1, dpi=36, version=version),
         lambda version: figure_of(corpus, figure_id, version=version),
     ]
     for call in calls:
@@ -222,10 +222,10 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
         assert call(before)
 
     (locked_hit, *_) = corpus.search(Query("gate", filters=Filters(documents=["locked.pdf"]))).hits
-    assert page_of(opened(locked), locked_hit.doc_id, 1, dpi=36).result().startswith(b"\x89PNG")
+    assert page_of(opened(locked), locked_hit.doc_id, 1, dpi=36).startswith(b"\x89PNG")
     monkeypatch.delenv("PASSWORDS")
     with pytest.raises(BadInputError, match="page 2 can't be drawn: the file needs a password"):
-        page_of(opened(locked), locked_hit.doc_id, 2, dpi=36).result()
+        page_of(opened(locked), locked_hit.doc_id, 2, dpi=36)
 
     assert corpus.search(Query("pump", version=before)).hits
     shutil.rmtree(Path(published.store.root) / "versions" / before)

@@ -240,7 +240,7 @@ def test_a_running_service_lets_go_of_it(published: Workspace) -> None:
     assert "winch.pdf" in {hit.source for hit in service.search(query).hits}
     assert len(_listed(service, version)) == 2
     (hit, *_) = (hit for hit in service.search(query).hits if hit.source == "winch.pdf")
-    assert page_of(service, hit.doc_id, 1, dpi=36).result()
+    assert page_of(service, hit.doc_id, 1, dpi=36)
     forget(published, "winch.pdf", dry_run=False)
     assert {hit.source for hit in service.search(query).hits} == {"pump.pdf"}
     assert _listed(service, service.search(query).version) == [["pump.pdf"]]

@@ -73,7 +73,7 @@ def test_a_pinned_version_stays_with_all_it_needs(corpus_file: Path) -> None:
     assert pruned.objects["documents"] == 1
     published = PublishedCorpus(workspace)
     hits = published.search(Query("steel winch screws", version=first.version)).hits
-    assert page_of(published, hits[0].doc_id, 1, dpi=36, version=first.version).result()
+    assert page_of(published, hits[0].doc_id, 1, dpi=36, version=first.version)
     published.close()
 
 

@@ -94,6 +94,7 @@ def draw_pages(drawings: Sequence[Drawing], limits: ParseOptions) -> Iterator[tu
 class PageDrawer:
     """Draws pages for concurrent callers: a few at once, each of another document. Thread-safe.
 
+    Documents that exceeded a limit share one child, so that others aren't blocked.
     Pictures and failures are kept, so that an expensive page is tried once; what fails at one resolution does so at higher ones.
     """
 
@@ -102,6 +103,7 @@ class PageDrawer:
         self._at_once = at_once
         self._changed = threading.Condition()
         self._busy: set[_Document] = set()
+        self._over_limit: set[_Document] = set()
         self._pictures: OrderedDict[Drawing, bytes] = OrderedDict()
         self._failures: OrderedDict[_Page, tuple[int, float, BadInputError | NotFoundError]] = OrderedDict()
         self._closed = False
@@ -115,9 +117,7 @@ class PageDrawer:
         document, until = (drawing.store_address, drawing.name), time.monotonic() + TURN_S
         with self._changed:
             # Whoever waits for the same page finds it here once it is drawn.
-            while (outcome := self._cached(drawing)) is None and (
-                len(self._busy) >= self._at_once or document in self._busy
-            ):
+            while (outcome := self._cached(drawing)) is None and not self._has_room(document):
                 if self._closed or stopped() or time.monotonic() > until:
                     raise TransientError("too many pages are waiting to be drawn; try again in a moment")
                 self._changed.wait(POLL_S)
@@ -125,7 +125,10 @@ class PageDrawer:
                 self._busy.add(document)
         if outcome is None:
             try:
-                outcome = _outcome(drawing, self._run(drawing, stopped), self.limits)
+                last = self._run(drawing, stopped)
+                outcome = _outcome(drawing, last, self.limits)
+                if isinstance(last, Refused) and last.code in {FailureCode.TIME_LIMIT, FailureCode.MEMORY_LIMIT}:
+                    self._over_limit.add(document)
                 self._keep(drawing, outcome)
             finally:
                 with self._changed:
@@ -143,6 +146,10 @@ class PageDrawer:
     def close(self) -> None:
         """End the children; callers get a ``TransientError``."""
         self._closed = True
+
+    def _has_room(self, document: _Document) -> bool:
+        alone = self._over_limit if document in self._over_limit else {document}
+        return len(self._busy) < self._at_once and alone.isdisjoint(self._busy)
 
     def _cached(self, drawing: Drawing) -> bytes | InsetError | None:
         if drawing in self._pictures:

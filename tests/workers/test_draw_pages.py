@@ -1,6 +1,7 @@
 """Pages drawn for many callers, whatever the documents hold."""
 
 import multiprocessing
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -107,6 +108,24 @@ def test_one_document_keeps_no_other_from_being_drawn(drawer: Made, store: Path)
     assert {type(future.exception()) for future in endless} == {TransientError}
     with pytest.raises(TransientError):
         page_drawer.draw(_page(store, "bomb.pdf"))
+
+
+def test_documents_that_break_a_limit_share_a_child(drawer: Made, store: Path) -> None:
+    shutil.copy(store / "bomb.pdf", store / "bomb2.pdf")
+    page_drawer = drawer(HASTY, at_once=2)
+    for name in ("bomb.pdf", "bomb2.pdf"):
+        assert isinstance(failure_of(page_drawer, _page(store, name)), BadInputError)
+    page_drawer.limits = PATIENT
+    with ThreadPoolExecutor(6) as threads:
+        endless = [
+            threads.submit(page_drawer.draw, _page(store, name, dpi=dpi))
+            for dpi in range(36, 39)
+            for name in ("bomb.pdf", "bomb2.pdf")
+        ]
+        for page in (1, 2):
+            assert page_drawer.draw(_page(store, "good.pdf", page)).startswith(b"\x89PNG")
+        assert not any(future.done() for future in endless)
+        page_drawer.close()
 
 
 def test_what_nobody_waits_for_is_stopped(drawer: Made, store: Path) -> None:

@@ -40,7 +40,7 @@ check: client ## check lint, format, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --explicit-package-bases infra/demo clients/python/generate.py
+	$(BIN)/mypy --explicit-package-bases infra/demo.py clients/python/generate.py
 	$(BIN)/lint-imports
 
 test: client ## run the fast tests

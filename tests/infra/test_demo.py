@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import httpx
 import pytest
 
-from infra.demo import airflow, processes
+from infra import demo
 
 
 class Airflow(ThreadingHTTPServer):
@@ -42,18 +43,18 @@ def server() -> Iterator[Airflow]:
         thread.join()
 
 
-def airflow_client(server: Airflow) -> airflow.Airflow:
-    return airflow.Airflow(processes.Children(), port=server.server_port)
+def airflow_client(server: Airflow) -> demo.Airflow:
+    return demo.Airflow(f"http://127.0.0.1:{server.server_port}")
 
 
 def test_a_server_error_is_tried_again(server: Airflow) -> None:
     server.statuses = [500, 500, 201]
-    assert airflow_client(server).call("pools", body={"name": "inset_enrich"}) == {"name": "inset_enrich"}
+    assert airflow_client(server).call("POST", "pools", {"name": "inset_enrich"}) == {"name": "inset_enrich"}
     assert server.statuses == []
 
 
 def test_a_mistake_of_the_caller_is_not(server: Airflow) -> None:
     server.statuses = [409, 201]
-    with pytest.raises(OSError, match="409"):
-        airflow_client(server).call("pools", body={"name": "inset_enrich"})
+    with pytest.raises(httpx.HTTPStatusError, match="409"):
+        airflow_client(server).call("POST", "pools", {"name": "inset_enrich"})
     assert server.statuses == [201]

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,22 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.stores.objects import read_model, read_table, reading, unless_damaged
-from backends.stores.temporary_tables import KeyedTable, TemporaryTables
+from backends.stores.temporary_tables import TemporaryTables
 from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.columns import read_columns
-from pipeline.records.evidence import placement_parts
 from pipeline.records.ledger import read_fates, source_fates
 from pipeline.records.manifests import named_manifest, readable_manifest
 from pipeline.records.publication import resolve_version
-from pipeline.records.row_parts import read_documents, read_parts, rows_of_documents, tagged_figures
+from pipeline.records.row_parts import FIGURES, read_documents, read_parts, rows_of_documents
 from schemas.base import Frozen
 from schemas.evidence import EVIDENCE
 from schemas.ids import version_file
+from schemas.parquet import required
 from schemas.ports import ObjectStore
-from schemas.reports import VersionDiff
+from schemas.reports import ChangedFigure, VersionDiff
 from schemas.versions import Manifest
-from tasks.versions.diff import TAGGED_FIGURE, VersionFacts, diff, release_note
+from tasks.versions.diff import FIGURES_NAMED, NO_FIGURES, FiguresFound, VersionFacts, diff, release_note
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def write_numbers_diff(store: ObjectStore, base: Manifest, manifest: Manifest) -
         VersionFacts(manifest=described, sources=source_fates(read_fates(store, manifest.version)), metrics={}, found={})
         for described in (base, manifest)
     )
-    _write_diff(store, manifest.version, diff(base_facts, facts, ()))
+    _write_diff(store, manifest.version, diff(base_facts, facts))
 
 
 def _write_diff(store: ObjectStore, version: str, version_diff: VersionDiff) -> None:
@@ -131,37 +131,15 @@ def _write_diff(store: ObjectStore, version: str, version_diff: VersionDiff) -> 
 
 
 def _version_diff(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> VersionDiff:
-    with TemporaryTables() as tables:
-        figures_before, figures_now = (KeyedTable(tables, name, TAGGED_FIGURE, "figure_id") for name in ("had", "has"))
-        # Figures of documents that both have are in both.
-        changes = difference(store, manifest.version, base.version) if base else None
-        before = (
-            _facts(store, base, figures_before, changes.removed if changes else None, manifest.version) if base else None
-        )
-        now = _facts(
-            store, manifest, figures_now, changes.changed if changes else None, changes.earlier if changes else None
-        )
-        parts = max(figures_before.parts, figures_now.parts)
-        return diff(before, now, zip(figures_before.tables(parts), figures_now.tables(parts), strict=True))
+    before, now = base.version if base else None, manifest.version
+    gained, lost = _figures_only_in(store, now, before), _figures_only_in(store, before, now)
+    return diff(_facts(store, base) if base else None, _facts(store, manifest), gained, lost)
 
 
-def _facts(
-    store: ObjectStore, manifest: Manifest, figures: KeyedTable, doc_ids: Sequence[str] | None, other_version: str | None
-) -> VersionFacts:
-    """Return the facts of a version; its tagged figures go to ``figures``.
-
-    Where ``doc_ids`` is given, only those of these documents go there which ``other_version`` has in no document.
-    """
+def _facts(store: ObjectStore, manifest: Manifest) -> VersionFacts:
     report: ModeReport | None = None
     with contextlib.suppress(FileNotFoundError):
         report = read_model(store, version_file(manifest.version, f"evaluation/{JUDGED}.json"), ModeReport)
-    for table in _figures(store, manifest.version, doc_ids):
-        if doc_ids is None or other_version is None:
-            figures.add(table)
-            continue
-        names = table.column("figure_id")
-        elsewhere = pa.array(sorted(tagged_figures(store, other_version, set(map(str, names.to_pylist())))), pa.string())
-        figures.add(table.filter(pc.invert(pc.is_in(names, elsewhere))))
     return VersionFacts(
         manifest=manifest,
         sources=source_fates(read_fates(store, manifest.version)),
@@ -182,16 +160,40 @@ def _complaints(store: ObjectStore, version: str) -> tuple[int, int] | None:
     return sum(outcomes.values()), len(outcomes)
 
 
-def _figures(store: ObjectStore, version: str, doc_ids: Sequence[str] | None) -> Iterator[pa.Table]:
-    """Yield the tagged figures of a version, or of some documents, as ``TAGGED_FIGURE`` rows, in reading order."""
-    first_sources: dict[str, str] = {}
+_SOURCES = pa.schema(required(doc_id=pa.string(), source=pa.string()))
+_TAGGED = "(SELECT figure_id, doc_id, page FROM {} WHERE number IS NOT NULL GROUP BY ALL HAVING sum(n) <> 0)"
+
+
+def _figures_only_in(store: ObjectStore, version: str | None, other: str | None) -> FiguresFound:
+    """Return the tagged figures that a version has and another one hasn't, by their facts; None stands for no version."""
+    if version is None:
+        return NO_FIGURES
+    sources: dict[str, str] = {}
     for fate in source_fates(read_fates(store, version)):
-        first_sources.setdefault(fate.doc_id, fate.source)
-    parts = placement_parts(store, version)
-    if doc_ids is not None:
-        parts = (rows.placements for _, rows in rows_of_documents(store, version, set(doc_ids)))
-    for part in parts:
-        rows = part.filter(pc.is_valid(part.column("tag")))
-        sources = [first_sources.get(doc_id, doc_id) for doc_id in map(str, rows.column("doc_id").to_pylist())]
-        columns = rows.append_column("source", pa.array(sources, pa.string()))
-        yield columns.select(TAGGED_FIGURE.names).cast(TAGGED_FIGURE)
+        sources.setdefault(fate.doc_id, fate.source)
+    with TemporaryTables() as tables:
+        for name, with_figures in (("mine", version), ("others", other)):
+            tables.create(name, FIGURES)
+            for file in read_parts(store, with_figures).figures if with_figures else ():
+                tables.add(name, read_table(store, file, FIGURES))
+        tables.create("sources", _SOURCES)
+        tables.add("sources", pa.table([[*sources], [*sources.values()]], schema=_SOURCES))
+        only = (
+            "(SELECT figure_id, min(doc_id) AS doc_id, arg_min(page, doc_id) AS page "
+            f"FROM {_TAGGED.format('mine')} ANTI JOIN {_TAGGED.format('others')} USING (figure_id) GROUP BY figure_id)"
+        )
+        total = int(next(tables.values(f"SELECT count(*) FROM {only}")))
+        named = f"FROM {only} LEFT JOIN sources USING (doc_id) ORDER BY source, page, figure_id LIMIT {FIGURES_NAMED}"
+        selected = f"SELECT doc_id, figure_id, coalesce(source, doc_id) AS source {named}"
+        figures = [row for part in tables.query(selected) for row in part.to_pylist()]
+    placed: dict[tuple[str, str], dict[str, Any]] = {}
+    for doc_id, rows in rows_of_documents(store, version, {row["doc_id"] for row in figures}):
+        tagged = rows.placements.filter(pc.is_valid(rows.placements.column("tag")))
+        for placement in tagged.select(["figure_id", "tag", "page", "caption"]).to_pylist():
+            placed.setdefault((doc_id, placement["figure_id"]), placement)
+    named_figures = [
+        ChangedFigure(source=row["source"], **placed[row["doc_id"], row["figure_id"]])
+        for row in figures
+        if (row["doc_id"], row["figure_id"]) in placed
+    ]
+    return named_figures, total

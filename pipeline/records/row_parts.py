@@ -163,11 +163,11 @@ DIGITS_OF_WORDS = 16
 
 
 class Facts:
-    """The facts of a version that cross documents, as tables ``words``, unless left out, and ``figures`` of a database."""
+    """The facts of a version that cross documents, as tables ``words`` and ``figures`` of a database."""
 
-    def __init__(self, store: ObjectStore, parts: VersionParts, tables: TemporaryTables, *, words: bool = True) -> None:
+    def __init__(self, store: ObjectStore, parts: VersionParts, tables: TemporaryTables) -> None:
         self._store, self._tables = store, tables
-        self._files = {"words": parts.words if words else {}, "figures": parts.figures}
+        self._files = {"words": parts.words, "figures": parts.figures}
         # The first table has all facts of the version; the second has what it adds to the files of the version before.
         for name, schema in (("words", WORDS), ("figures", FIGURES)):
             tables.create(name, schema)
@@ -180,16 +180,6 @@ class Facts:
         for name, rows in (("words", words), ("figures", figures)):
             self._tables.add(name, rows)
             self._tables.add(f"changed_{name}", rows)
-
-    def tagged(self, figures: Set[str]) -> set[str]:
-        """Return which of some figures have a tag in the version."""
-        self._add_names("wanted", figures)
-        return set(
-            self._tables.values(
-                "SELECT DISTINCT figure_id FROM figures JOIN wanted ON figure_id = name WHERE number IS NOT NULL "
-                f"GROUP BY figure_id, number, doc_id, page {_LEFT}"
-            )
-        )
 
     def _add_names(self, table: str, names: Iterable[str]) -> None:
         self._tables.create(table, _NAMES)
@@ -272,14 +262,6 @@ def new_rows(rows_by_document: Iterable[tuple[str, VersionRows]]) -> NewRows:
     documents = [(doc_id, rows) for doc_id, rows in rows_by_document if rows.last is not None]
     rows = VersionRows.joined(rows for _, rows in documents)
     return NewRows(rows, [_facts(doc_id, rows) for doc_id, rows in documents], *facts_of_rows(rows))
-
-
-def tagged_figures(store: ObjectStore, version: str, figures: Set[str]) -> set[str]:
-    """Return which of some figures have a tag in a version."""
-    if not figures:
-        return set()
-    with TemporaryTables() as tables:
-        return Facts(store, read_parts(store, version), tables, words=False).tagged(figures)
 
 
 # Counts of rows that were added and taken away again add up to 0.

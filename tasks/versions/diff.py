@@ -1,12 +1,7 @@
 """Compare two versions, as data and as a release note."""
 
-import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from schemas.printing import line, markdown_line
 from schemas.reports import ChangedDocuments, ChangedFigure, ChangedQuestions, NumberChange, VersionDiff
@@ -16,16 +11,10 @@ _NAMED = 20
 FIGURES_NAMED = 10_000
 """Maximum number of figures named of each kind."""
 
-TAGGED_FIGURE = pa.schema(
-    (
-        pa.field("figure_id", pa.string(), nullable=False),
-        pa.field("tag", pa.string(), nullable=False),
-        pa.field("source", pa.string(), nullable=False),
-        pa.field("page", pa.int32(), nullable=False),
-        pa.field("caption", pa.string(), nullable=False),
-    )
-)
-"""A tagged figure at one of its places: the columns of ``ChangedFigure``."""
+FiguresFound = tuple[Sequence[ChangedFigure], int]
+"""Some figures, each at its first place, by source and page, and how many there are."""
+
+NO_FIGURES: FiguresFound = ((), 0)
 
 
 @dataclass(frozen=True)
@@ -42,15 +31,10 @@ class VersionFacts:
     complaints: tuple[int, int] | None = None
 
 
-def diff(base: VersionFacts | None, current: VersionFacts, figures: Iterable[tuple[pa.Table, pa.Table]]) -> VersionDiff:
-    """Return the differences from ``base``, None for a first version, to ``current``.
-
-    ``figures`` yields pairs of tables of ``TAGGED_FIGURE``, first placement first; rows of one figure are in one pair.
-    """
-    gained, lost = _FirstFigures(), _FirstFigures()
-    for figures_before, figures_now in figures:
-        gained.add(_unshared_figures(figures_now, figures_before))
-        lost.add(_unshared_figures(figures_before, figures_now))
+def diff(
+    base: VersionFacts | None, current: VersionFacts, gained: FiguresFound = NO_FIGURES, lost: FiguresFound = NO_FIGURES
+) -> VersionDiff:
+    """Return the differences from ``base``, None for a first version, to ``current``, with figures that only one has."""
     common = sorted((base.found.keys() if base else set()) & current.found.keys())
     old_found = base.found if base else {}
     return VersionDiff(
@@ -58,10 +42,10 @@ def diff(base: VersionFacts | None, current: VersionFacts, figures: Iterable[tup
         base=base.manifest.version if base else None,
         version=current.manifest.version,
         documents=_documents(base.sources if base else (), current.sources),
-        figures_gained=gained.figures,
-        figures_lost=lost.figures,
-        more_figures_gained=gained.more,
-        more_figures_lost=lost.more,
+        figures_gained=[*gained[0]],
+        figures_lost=[*lost[0]],
+        more_figures_gained=gained[1] - len(gained[0]),
+        more_figures_lost=lost[1] - len(lost[0]),
         questions=ChangedQuestions(
             asked=len(common),
             won=[name for name in common if current.found[name] and not old_found[name]],
@@ -87,40 +71,6 @@ def _documents(before: Iterable[SourceFate], now: Iterable[SourceFate]) -> Chang
         recovered=[row_now.source for _, row_now in moved if row_now.status is Status.INDEXED],
         quarantined=[source for source, row in rows_now.items() if row.status is Status.QUARANTINED],
     )
-
-
-def _unshared_figures(figures: pa.Table, other_figures: pa.Table) -> pa.Table:
-    """Return the first placement of each figure that only one of two tables has."""
-    unshared = figures.filter(
-        pc.invert(pc.is_in(figures.column("figure_id"), other_figures.column("figure_id").combine_chunks()))
-    )
-    # Codes number the figures, and the first index of each code is the figure's first placement.
-    codes = unshared.column("figure_id").combine_chunks().dictionary_encode().indices
-    return unshared.take(np.unique(codes.to_numpy(), return_index=True)[1])
-
-
-class _FirstFigures:
-    """Figures by source and page, of which the first are named and the others counted."""
-
-    def __init__(self) -> None:
-        self._first: list[tuple[str, int, str, str, str]] = []
-        self._total = 0
-
-    def add(self, table: pa.Table) -> None:
-        self._total += table.num_rows
-        columns = (table.column(name).to_pylist() for name in ("source", "page", "figure_id", "tag", "caption"))
-        self._first = heapq.nsmallest(FIGURES_NAMED, [*self._first, *zip(*columns, strict=True)])
-
-    @property
-    def figures(self) -> list[ChangedFigure]:
-        return [
-            ChangedFigure(figure_id=name, tag=tag, source=source, page=page, caption=caption)
-            for source, page, name, tag, caption in self._first
-        ]
-
-    @property
-    def more(self) -> int:
-        return self._total - len(self._first)
 
 
 def _changes(before: Mapping[str, float | None], now: Mapping[str, float | None]) -> dict[str, NumberChange]:

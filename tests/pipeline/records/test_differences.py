@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from backends.stores.object_store import open_store
+from pipeline.records import differences
 from pipeline.records.differences import write_diff
 from pipeline.records.ledger import write_ledger
 from pipeline.records.manifests import manifest_name
@@ -87,6 +88,14 @@ def test_a_figure_is_named_by_the_first_source_of_the_document_that_it_stands_in
         ["c.pdf", "y.pdf", "z.pdf"],
         ["b.pdf", "copy.pdf"],
     )
+
+
+def test_of_very_many_figures_the_first_are_named(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(differences, "FIGURES_NAMED", 2)
+    figures = [("last", A, 9), ("again", A, 2), ("again", B, 1), ("first", A, 1)]
+    difference = _diff(store, _version(store, FIRST, None, {"a.pdf": A, "b.pdf": B}, figures))
+    named = [(figure.figure_id, figure.source, figure.page) for figure in difference.figures_gained]
+    assert (named, difference.more_figures_gained) == ([("first", "a.pdf", 1), ("again", "a.pdf", 2)], 1)
 
 
 def test_versions_without_figures_differ_in_documents(store: ObjectStore) -> None:

@@ -3,11 +3,9 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import pyarrow as pa
-
 from schemas.reports import ChangedFigure, NumberChange
 from schemas.versions import Counts, Manifest, ModelCard, SourceFate, Status, VectorSpace
-from tasks.versions.diff import FIGURES_NAMED, TAGGED_FIGURE, VersionFacts, diff, release_note
+from tasks.versions.diff import NO_FIGURES, VersionFacts, diff, release_note
 
 
 def _manifest(version: str, **fields: object) -> Manifest:
@@ -35,10 +33,6 @@ def _row(source: str, doc_id: str, status: Status = Status.INDEXED) -> SourceFat
     return SourceFate(source, doc_id, status)
 
 
-def _figures(*figures: ChangedFigure) -> pa.Table:
-    return pa.Table.from_pylist([figure.model_dump() for figure in figures], schema=TAGGED_FIGURE)
-
-
 def _figure(name: str, source: str = "a.pdf", page: int = 1, caption: str = "") -> ChangedFigure:
     return ChangedFigure(figure_id=name, tag=f"<image:{name}.png>", source=source, page=page, caption=caption)
 
@@ -62,28 +56,24 @@ NEW = VersionFacts(
     found={"q1": False, "q2": True, "new": True},
 )
 THIRD = _figure("3", "e.pdf", 7, "Figure 7: The pump")
-FIGURES = [
-    (_figures(_figure("1")), _figures(THIRD, _figure("3", "f.pdf"))),
-    (_figures(_figure("2"), _figure("2", page=9)), _figures(_figure("2"))),
-]
+FIGURES = ([THIRD], 1), ([_figure("1")], 1)
 
 
 def test_what_became_of_documents_figures_and_questions() -> None:
-    difference = diff(BASE, NEW, FIGURES)
+    difference = diff(BASE, NEW, *FIGURES)
     documents = difference.documents
     assert (documents.added, documents.changed, documents.removed) == (["e.pdf"], ["a.pdf"], ["d.pdf"])
     assert (documents.lost, documents.recovered) == (["b.pdf"], ["c.pdf"])
     new_sources = [_row("a.pdf", "A"), _row("bad.pdf", "X", Status.QUARANTINED), _row("c.pdf", "C", Status.QUARANTINED)]
-    quarantined = diff(BASE, replace(NEW, sources=new_sources), ())
+    quarantined = diff(BASE, replace(NEW, sources=new_sources))
     assert quarantined.documents.quarantined == ["bad.pdf", "c.pdf"]
     assert "## Documents in quarantine: 2\n\n- bad.pdf\n- c.pdf\n" in release_note(quarantined)
-    assert difference.figures_gained == [THIRD], "at its first place"
-    assert [figure.figure_id for figure in difference.figures_lost] == ["1"]
+    assert (difference.figures_gained, [figure.figure_id for figure in difference.figures_lost]) == ([THIRD], ["1"])
     assert (difference.questions.asked, difference.questions.won, difference.questions.lost) == (2, ["q2"], ["q1"])
 
 
 def test_figures_of_both_versions_stand_side_by_side() -> None:
-    difference = diff(BASE, NEW, FIGURES)
+    difference = diff(BASE, NEW, *FIGURES)
     assert difference.metrics["recall_at_10"] == NumberChange(before=0.5, now=0.75)
     assert difference.counts["documents"] == NumberChange(before=2, now=3)
     assert difference.work == {"parsed": NumberChange(before=2, now=1), "seconds": NumberChange(before=3.5, now=3.5)}
@@ -91,25 +81,20 @@ def test_figures_of_both_versions_stand_side_by_side() -> None:
 
 
 def test_nothing_changed_between_a_version_and_itself() -> None:
-    difference = diff(BASE, BASE, [(figure, figure) for figure, _ in FIGURES])
+    difference = diff(BASE, BASE)
     assert not any(difference.documents.model_dump(exclude={"quarantined"}).values())
-    assert (difference.figures_gained, difference.figures_lost, difference.questions.won, difference.settings) == (
-        [],
-        [],
-        [],
-        {},
-    )
+    assert (difference.questions.won, difference.settings) == ([], {})
 
 
 def test_the_first_version_is_all_new() -> None:
-    difference = diff(None, NEW, [])
+    difference = diff(None, NEW)
     assert (difference.base, difference.documents.added) == (None, ["a.pdf", "b.pdf", "c.pdf", "e.pdf"])
     assert difference.metrics["recall_at_10"] == NumberChange(before=None, now=0.75)
     assert "The first version." in release_note(difference)
 
 
 def test_the_note_says_it_for_people() -> None:
-    note = release_note(diff(BASE, NEW, FIGURES))
+    note = release_note(diff(BASE, NEW, *FIGURES))
     assert note.startswith("# manuals: v2\n\nCompared with v1.\n")
     assert "## Documents removed: 1\n\n- d.pdf\n" in note
     assert "- `<image:3.png>` e.pdf, page 7: Figure 7: The pump" in note
@@ -121,14 +106,13 @@ def test_the_note_says_it_for_people() -> None:
 
 def test_long_lists_are_cut_and_say_so() -> None:
     many = VersionFacts(_manifest("v3"), [_row(f"{n:02}.pdf", str(n)) for n in range(25)], {}, {})
-    note = release_note(diff(None, many, []))
+    note = release_note(diff(None, many))
     assert "- 19.pdf\n- … and 5 more\n" in note
 
 
 def test_of_very_many_figures_the_first_are_named_and_the_others_counted() -> None:
-    many = _figures(*(_figure(f"{n:06}", page=FIGURES_NAMED + 5 - n) for n in range(FIGURES_NAMED + 5)))
-    difference = diff(BASE, NEW, [(many.slice(0, 7), many.slice(0, 0)), (many.slice(7), many.slice(0, 0))])
-    assert [figure.page for figure in difference.figures_lost] == list(range(1, FIGURES_NAMED + 1))
-    assert (difference.more_figures_lost, difference.more_figures_gained) == (5, 0)
-    assert f"## Figures lost: {FIGURES_NAMED + 5}\n" in release_note(difference)
-    assert f"- … and {FIGURES_NAMED + 5 - 20} more\n" in release_note(difference)
+    difference = diff(BASE, NEW, NO_FIGURES, ([_figure(str(number)) for number in range(25)], 30))
+    assert (len(difference.figures_lost), difference.more_figures_lost, difference.more_figures_gained) == (25, 5, 0)
+    note = release_note(difference)
+    assert "## Figures lost: 30\n" in note
+    assert "- … and 10 more\n" in note

@@ -108,8 +108,8 @@ class DocumentSource(Protocol):
         Raises ``UserError`` if the location can't be listed, ``TransientError`` if it doesn't answer.
         """
 
-    def digest(self, source: str) -> str:
-        """Return the SHA-256 of a PDF, in bounded memory; errors as for ``read``."""
+    def digest(self, source: str) -> tuple[str, int]:
+        """Return the SHA-256 of a PDF and its bytes, in bounded memory; errors as for ``read``."""
 
     def read(self, source: str) -> bytes:
         """Return a PDF's bytes.

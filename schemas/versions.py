@@ -93,10 +93,13 @@ FAILURES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file in its source's listing, by its path below it; ``problem``, if the listing shows it, says why it can't be read."""
+    """A file in its source's listing, by its path below it; ``problem``, if the listing shows it, says why it can't be read.
+
+    ``size`` is in bytes, None where the listing doesn't tell it.
+    """
 
     source: str
-    size: int
+    size: int | None
     stamp: str
     problem: str | None = None
 

@@ -1,7 +1,6 @@
 """Sources at any address that fsspec opens, and at places that a package adds by the entry point ``inset.sources``."""
 
 import contextlib
-import hashlib
 import importlib.metadata
 import re
 import sys
@@ -15,6 +14,7 @@ import tenacity
 
 from schemas.errors import BadInputError, FailureCode, InsetError, TransientError, UserError
 from schemas.formats import FORMATS, ending, sorted_documents
+from schemas.ids import sha256
 from schemas.printing import line, without_secrets
 from schemas.versions import SourceFile
 
@@ -82,9 +82,10 @@ class ListedSource:
         documents = sorted_documents(file for file in files if ending(file.source) in FORMATS)
         return [self._stamped(file) if not file.stamp and file.problem is None else file for file in documents]
 
-    def digest(self, source: str) -> str:
-        """Return the SHA-256 of a document."""
-        return hashlib.sha256(self.read(source)).hexdigest()
+    def digest(self, source: str) -> tuple[str, int]:
+        """Return the SHA-256 of a document, and its size."""
+        data = self.read(source)
+        return sha256(data), len(data)
 
     def read(self, source: str) -> bytes:
         """Return a document's bytes."""
@@ -106,7 +107,7 @@ class ListedSource:
             return SourceFile(file.source, file.size, "", error.message)
         except FileNotFoundError as error:
             raise TransientError(f"{self._address}: {file.source} went away while it was listed; refresh again") from error
-        return SourceFile(file.source, len(data), hashlib.sha256(data).hexdigest())
+        return SourceFile(file.source, len(data), sha256(data))
 
 
 def open_place(address: str) -> ListedSource:
@@ -229,10 +230,10 @@ class AddressList:
     def _listed(self, address: str, changed: str) -> SourceFile:
         name = unquote(urlsplit(address).path).strip("/") or "index"
         name = f"{name}/index.html" if address.endswith("/") else name if ending(name) in FORMATS else f"{name}.html"
-        return _source_file(self._files, address, name, {}, changed)
+        return SourceFile(name, None, changed) if changed else _source_file(self._files, address, name, {})
 
 
-def _source_file(files: Any, path: str, name: str, entry: Mapping[str, Any], changed: str = "") -> SourceFile:
+def _source_file(files: Any, path: str, name: str, entry: Mapping[str, Any]) -> SourceFile:
     """Return a listed file; listings of HTTP have names alone."""
     try:
         if entry.get("size") is None or entry.get("type") not in ("file", None):
@@ -242,7 +243,7 @@ def _source_file(files: Any, path: str, name: str, entry: Mapping[str, Any], cha
     except PermissionError as error:
         return SourceFile(name, 0, "", f"the file can't be read: {error}")
     facts = {re.sub("[-_]", "", field).lower(): value for field, value in entry.items() if value}
-    stamp = changed or next((str(facts[field]) for field in _STAMPS if field in facts), "")
+    stamp = next((str(facts[field]) for field in _STAMPS if field in facts), "")
     return SourceFile(name, int(entry.get("size") or 0), stamp)
 
 
@@ -390,7 +391,7 @@ def faults_of(source: Source) -> list[str]:
         if by_name.get(file.source) != file
     ]
     for file in chain(files[:3], files[-1:]):
-        if file.problem is None and len(source.read(file.source)) != file.size:
+        if file.problem is None and file.size not in (None, len(source.read(file.source))):
             faults.append(f"{file.source!r} is listed with {file.size} bytes, and read with another number")
     try:
         source.read("no/such/file.pdf")

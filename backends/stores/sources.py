@@ -75,8 +75,8 @@ class CombinedSource:
             for file in source.files()
         )
 
-    def digest(self, source: str) -> str:
-        """Return the SHA-256 of a document."""
+    def digest(self, source: str) -> tuple[str, int]:
+        """Return the SHA-256 of a document, and its size."""
         part, name = self._part_of(source)
         return part.digest(name)
 
@@ -142,10 +142,10 @@ class _FileSource:
         """Return the name of a file directly in the base folder."""
         return _as_text(path.name)
 
-    def digest(self, source: str) -> str:
-        """Return the SHA-256 of a PDF."""
+    def digest(self, source: str) -> tuple[str, int]:
+        """Return the SHA-256 of a PDF, and its size."""
         with self._opened(source) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
 
     def read(self, source: str) -> bytes:
         """Return a PDF's bytes."""
@@ -328,9 +328,10 @@ class S3Source:
                     raise TransientError(f"{self._address}: S3 ended its listing early without a next page; refresh again")
         return sorted_documents(source_files)
 
-    def digest(self, source: str) -> str:
-        """Return the SHA-256 of a PDF."""
-        return sha256(self.read(source))
+    def digest(self, source: str) -> tuple[str, int]:
+        """Return the SHA-256 of a PDF, and its size."""
+        data = self.read(source)
+        return sha256(data), len(data)
 
     def read(self, source: str) -> bytes:
         """Return a PDF's bytes."""

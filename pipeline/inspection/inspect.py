@@ -102,7 +102,7 @@ def inspect(
 
 def _digest(path: Path, source: FolderSource, name: str) -> str:
     try:
-        return source.digest(name)
+        return source.digest(name)[0]
     except FileNotFoundError as error:
         raise UserError(f"there is no file {path}") from error
     except BadInputError as error:

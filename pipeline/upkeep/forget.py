@@ -209,7 +209,7 @@ def _digest_in_source(workspace: Workspace, source: str) -> set[str]:
     files = workspace.source()
     if source not in {file.source for file in files.files()}:
         return set()
-    return {files.digest(source)}
+    return {files.digest(source)[0]}
 
 
 def _note(store: ObjectStore, deletion: _Deletion, by: str, reason: str | None) -> Forgotten:

@@ -26,18 +26,18 @@ def compare(
     ledger: Sequence[LedgerRow],
     *,
     attempt: str,
-    digest: Callable[[str], str],
+    digest: Callable[[str], tuple[str, int]],
     retry: frozenset[str] = frozenset(),
     accept: Sequence[str] = (),
     forgotten: frozenset[str] = frozenset(),
 ) -> Comparison:
     """Compare a listing with the live version's ledger, [] without one.
 
-    Equal size and stamp mean unchanged; all other files are digested. A quarantined document is carried over while neither
-    its bytes nor ``attempt``, the key of what would be tried on it, change, unless ``retry`` names it; so is an earlier
-    document that is kept in place of one, unless ``accept`` names the source. Failures of the source are never carried over,
-    and ``forgotten`` documents are left out. ``digest`` returns a source's document id; it
-    raises ``BadInputError``, or ``FileNotFoundError`` for a file that is gone.
+    Equal size, if the listing has it, and stamp mean unchanged; all other files are digested. A quarantined document is carried
+    over while neither its bytes nor ``attempt``, the key of what would be tried on it, change, unless ``retry`` names it; so is
+    an earlier document that is kept in place of one, unless ``accept`` names the source. Failures of the source are never
+    carried over, and ``forgotten`` documents are left out. ``digest`` returns a source's document id and its bytes; it raises
+    ``BadInputError``, or ``FileNotFoundError`` for a file that is gone.
     """
     rows_by_source = {row.source: row for row in ledger}
     comparison, present_sources = Comparison(), set[str]()
@@ -63,34 +63,36 @@ def compare(
 
 
 def _planned_document(
-    file: SourceFile, row: LedgerRow | None, attempt: str, digest: Callable[[str], str], retry: frozenset[str]
+    file: SourceFile, row: LedgerRow | None, attempt: str, digest: Callable[[str], tuple[str, int]], retry: frozenset[str]
 ) -> PlannedDocument | LedgerRow | None:
     """Return the planned document of a file, or its quarantine row; None if it is gone."""
     try:
-        doc_id = _doc_id(file, row, digest)
+        doc_id, size = _id_and_size(file, row, digest)
     except FileNotFoundError:
         return None
     except BadInputError as error:
         if row is None or row.status is not Status.INDEXED:
             return _unreadable(file, error, attempt)
         message = f"the file can't be read ({error.code}: {error.message}): the document before is kept"
-        return PlannedDocument(file.source, row.doc_id, file.size, file.stamp, newer="", message=message, code=error.code)
+        size = row.size if file.size is None else file.size
+        return PlannedDocument(file.source, row.doc_id, size, file.stamp, newer="", message=message, code=error.code)
     is_same = row is not None and row.bytes_id == doc_id and row.attempt == attempt and row.code not in OF_THE_SOURCE
     if row is not None and is_same and doc_id not in retry:
         if row.status is Status.QUARANTINED:
             # With the new stamp, the next refresh needn't digest the same bytes again.
             return replace(row, stamp=file.stamp)
         if row.newer is not None:
-            return PlannedDocument(file.source, row.doc_id, file.size, file.stamp, doc_id, row.message, row.code)
-    return PlannedDocument(file.source, doc_id, file.size, file.stamp)
+            return PlannedDocument(file.source, row.doc_id, size, file.stamp, doc_id, row.message, row.code)
+    return PlannedDocument(file.source, doc_id, size, file.stamp)
 
 
-def _doc_id(file: SourceFile, row: LedgerRow | None, digest: Callable[[str], str]) -> str:
+def _id_and_size(file: SourceFile, row: LedgerRow | None, digest: Callable[[str], tuple[str, int]]) -> tuple[str, int]:
     if file.problem is not None:
         raise BadInputError(file.problem, FailureCode.SOURCE_UNREADABLE)
     # After a failure of the source, the row's digest is missing or not that of the listed bytes.
-    if row is not None and row.code not in OF_THE_SOURCE and (row.size, row.stamp) == (file.size, file.stamp):
-        return row.bytes_id
+    is_same = row is not None and row.stamp == file.stamp and file.size in (None, row.size)
+    if row is not None and is_same and row.code not in OF_THE_SOURCE:
+        return row.bytes_id, row.size
     return digest(file.source)
 
 
@@ -98,7 +100,7 @@ def _unreadable(file: SourceFile, error: BadInputError, attempt: str) -> LedgerR
     return LedgerRow(
         source=file.source,
         doc_id="",
-        size=file.size,
+        size=file.size or 0,
         stamp=file.stamp,
         status=Status.QUARANTINED,
         attempt=attempt,

@@ -26,7 +26,7 @@ def test_a_folder_gives_its_pdfs_by_relative_name(tmp_path: Path) -> None:
     files = source.files()
     assert [file.source for file in files] == ["B.pdf", "b.PDF", "sub/имя файла – 取説 #1%20?.pdf"]
     assert source.read(files[2].source) == "sub/имя файла – 取説 #1%20?.pdf".encode()
-    assert source.digest("b.PDF") == hashlib.sha256(b"b.PDF").hexdigest()
+    assert source.digest("b.PDF") == (hashlib.sha256(b"b.PDF").hexdigest(), 5)
     assert files[0].size == 5
     assert pickle.loads(pickle.dumps(source)).read("b.PDF") == b"b.PDF"
 
@@ -79,7 +79,7 @@ def test_several_sources_are_one_whose_names_begin_with_theirs(tmp_path: Path) -
     source = open_source(address)
     assert [file.source for file in source.files()] == ["handbooks/pump.pdf", "service/pump.pdf", "service/sub/winch.pdf"]
     assert source.read("service/pump.pdf") == b"b/pump.pdf"
-    assert pickle.loads(pickle.dumps(source)).digest("handbooks/pump.pdf") == hashlib.sha256(b"a/pump.pdf").hexdigest()
+    assert pickle.loads(pickle.dumps(source)).digest("handbooks/pump.pdf")[0] == hashlib.sha256(b"a/pump.pdf").hexdigest()
     for gone in ("left/pump.pdf", "service/gone.pdf"):
         with pytest.raises(FileNotFoundError):
             source.read(gone)

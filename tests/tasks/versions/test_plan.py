@@ -17,7 +17,7 @@ def _file(source: str, stamp: str = "1") -> SourceFile:
     return SourceFile(source=source, size=10, stamp=stamp)
 
 
-def _never(source: str) -> str:
+def _never(source: str) -> tuple[str, int]:
     raise AssertionError(f"{source} was read")
 
 
@@ -30,7 +30,7 @@ def test_an_unchanged_source_is_not_read() -> None:
 def test_new_changed_touched_and_gone_sources_are_told_apart() -> None:
     listed = [_file("changed.pdf", "2"), _file("new.pdf"), _file("touched.pdf", "2")]
     ledger = [_row("changed.pdf", "old"), _row("gone.pdf", "G"), _row("touched.pdf", "T")]
-    digests = {"changed.pdf": "C", "new.pdf": "N", "touched.pdf": "T"}
+    digests = {"changed.pdf": ("C", 9), "new.pdf": ("N", 9), "touched.pdf": ("T", 10)}
     comparison = compare(listed, ledger, attempt="k1", digest=digests.__getitem__)
     assert (comparison.new, comparison.changed, comparison.gone, comparison.kept) == (
         ["new.pdf"],
@@ -40,13 +40,19 @@ def test_new_changed_touched_and_gone_sources_are_told_apart() -> None:
     )
 
 
+def test_a_listing_without_sizes_is_believed_by_its_stamps() -> None:
+    listed = [SourceFile("new.html", None, "2024-03-31"), SourceFile("old.html", None, "1")]
+    comparison = compare(listed, [_row("old.html", "O")], attempt="k1", digest={"new.html": ("N", 7)}.__getitem__)
+    assert [(document.source, document.size) for document in comparison.documents] == [("new.html", 7), ("old.html", 10)]
+
+
 def test_a_quarantined_document_is_tried_again_only_when_something_changed() -> None:
     ledger = [_row("a.pdf", "A", status=Status.QUARANTINED)]
     listed = [_file("a.pdf")]
     assert compare(listed, ledger, attempt="k1", digest=_never).carried[0].doc_id == "A"
     assert compare(listed, ledger, attempt="k2", digest=_never).carried == []
     assert compare(listed, ledger, attempt="k1", digest=_never, retry=frozenset("A")).carried == []
-    assert compare([_file("a.pdf", "2")], ledger, attempt="k1", digest=lambda _: "B").carried == []
+    assert compare([_file("a.pdf", "2")], ledger, attempt="k1", digest=lambda _: ("B", 10)).carried == []
 
 
 @given(st.dictionaries(st.text("abcdef", min_size=1), st.integers(0, 10_000), max_size=50), st.integers(1, 5_000))

@@ -219,10 +219,11 @@ class AddressList:
                 raise TransientError(f"{address} is no whole sitemap: its end is missing; refresh again")
             entries = re.findall(r"<loc>\s*([^<]+?)\s*</loc>(?:\s*<lastmod>\s*([^<]+?)\s*</lastmod>)?", text)
             dated_addresses = [(entry_address.replace("&amp;", "&"), changed) for entry_address, changed in entries]
+        is_index = "<sitemapindex" in text and depth < _DEEPEST
         for entry_address, changed in dated_addresses:
             if not entry_address.startswith(f"{self._root}/"):
                 continue
-            if "<sitemapindex" in text and depth < _DEEPEST:
+            if is_index:
                 yield from self._addresses(entry_address, depth + 1)
             else:
                 yield entry_address, changed

@@ -23,12 +23,14 @@ def test_damage_is_named_and_repaired(tmp_path: Path, kinds: list[str], damages:
     assert outcome.faults() == []
 
 
-def test_a_corpus_in_trouble_is_well_after_one_refresh(tmp_path: Path) -> None:
-    outcome = rounds(tmp_path / "corpus", 6, seed=5)
-    assert (outcome.rounds.total(), outcome.faults()) == (6, [])
-    assert outcome.answers > 6
+@pytest.mark.parametrize("number", [2, pytest.param(6, marks=pytest.mark.endurance)])
+def test_a_corpus_in_trouble_is_well_after_one_refresh(tmp_path: Path, number: int) -> None:
+    outcome = rounds(tmp_path / "corpus", number, seed=5)
+    assert (outcome.rounds.total(), outcome.faults()) == (number, [])
+    assert outcome.answers > number
 
 
+@pytest.mark.endurance
 def test_a_corpus_on_s3_is_well_after_trouble_behind_a_network_that_breaks_replies(tmp_path: Path) -> None:
     outcome = s3_rounds(tmp_path / "corpus", 2, seed=1)
     assert (outcome.rounds.total(), outcome.faults()) == (2, [])

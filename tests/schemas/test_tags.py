@@ -73,8 +73,10 @@ def _what_is_written_is_read_back(pair: tuple[str, Tag], data: st.DataObject) ->
 
 test_what_is_written_is_read_back = given(_tags(), st.data())(_what_is_written_is_read_back)
 test_ten_thousand_tags_are_read_back = pytest.mark.slow(
-    settings(max_examples=10_000, suppress_health_check=list(HealthCheck))(
-        given(_tags(), st.data())(_what_is_written_is_read_back)
+    pytest.mark.endurance(
+        settings(max_examples=10_000, suppress_health_check=list(HealthCheck))(
+            given(_tags(), st.data())(_what_is_written_is_read_back)
+        )
     )
 )
 

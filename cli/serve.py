@@ -89,6 +89,14 @@ Redis = Annotated[
         help="A Redis, such as redis://localhost:6379/0, that counts the requests of keys for all workers and hosts.",
     ),
 ]
+WebhooksTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NETWORK",
+        help="Webhooks may be sent to this private address or network, such as 10.0.0.0/8. May be repeated. There are webhooks "
+        "where INSET_WEBHOOK_SECRET is set.",
+    ),
+]
 _DAYS = {"d": 1, "w": 7, "y": 365}
 
 
@@ -112,6 +120,7 @@ def serve(
     workers: Annotated[int, typer.Option(min=1, help="Processes that answer; one core each.")] = 1,
     redis: Redis = None,
     log_questions: Annotated[bool, typer.Option("--log-questions", help="Log the text of questions.")] = False,
+    webhooks_to: WebhooksTo = None,
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""
@@ -138,6 +147,7 @@ def serve(
         redis=redis,
         origins=cors_origin or [],
         log_questions=log_questions,
+        webhooks_to=webhooks_to or [],
     )
     served = options.open()
     if as_json:

@@ -144,9 +144,20 @@ class Access:
             raise HTTPException(403, "metrics are for keys with metrics: true; without a key file, for this machine")
         return caller
 
+    def caller_named(self, key_name: str | None) -> Caller | None:
+        """Return who a key's name stands for now, None if it has no key any more; without a name, who asks an open service."""
+        if key_name is None:
+            return Caller(principals=None if self._sees_all else frozenset()) if self.is_open else None
+        keys = self._keys.keys() if self._keys is not None else []
+        named = [key for key in keys if key.name == key_name and not self._has_expired(key)]
+        return Caller(key_name, named[0], principals_of(named[0], [])) if len(named) == 1 else None
+
+    def _has_expired(self, key: Key) -> bool:
+        return key.expires is not None and key.expires.timestamp() <= self._clock()
+
     def _identify(self, scope: Scope, headers: Headers) -> Caller:
-        if self.is_open:
-            return Caller(principals=None if self._sees_all else frozenset())
+        if (anyone := self.caller_named(None)) is not None:
+            return anyone
         sent_key, token = _credentials(headers, takes_tokens=self.provider is not None)
         users = [*self._user_of_proxy(scope, headers)]
         if self.provider is not None and token is not None:
@@ -158,7 +169,7 @@ class Access:
             key = self._keys.find(sent_key)
             if key is None:
                 raise unauthorized("the key is not known here", "invalid_token")
-            if key.expires is not None and key.expires.timestamp() <= self._clock():
+            if self._has_expired(key):
                 raise unauthorized("the key has expired", "invalid_token")
         names = [*(identity.user for identity in users), *([key.name] if key is not None else [])]
         if not names:
@@ -382,7 +393,7 @@ def access_of(
             f"everyone who reaches {host or 'any address'} could read all corpora; name a key file with --keys FILE (inset key "
             "makes keys), or say --open if that is what you want"
         )
-    networks = [*LOOPBACK_NETWORKS, *(_network(proxy) for proxy in proxies)]
+    networks = [*LOOPBACK_NETWORKS, *map(network_of, proxies)]
     key_file = KeyFile(keys) if keys is not None else None
     return Access(
         key_file,
@@ -413,8 +424,9 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _network(proxy: str) -> Network:
+def network_of(text: str) -> Network:
+    """Return an address or network, or raise ``UserError``."""
     try:
-        return ipaddress.ip_network(proxy)
+        return ipaddress.ip_network(text)
     except ValueError:
-        raise UserError(f"{proxy!r} isn't an address or network; write one such as 10.0.0.7 or 10.0.0.0/8") from None
+        raise UserError(f"{text!r} isn't an address or network; write one such as 10.0.0.7 or 10.0.0.0/8") from None

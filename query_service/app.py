@@ -54,6 +54,8 @@ from query_service.requests import (
 )
 from query_service.stream import EVENT_MODELS, as_json
 from query_service.telemetry import Metrics, Observed
+from query_service.webhooks import Webhooks
+from query_service.webhooks import router as webhook_routes
 from schemas.answers import AnswerPresetInfo
 from schemas.errors import InsetError
 from schemas.filters import inputs
@@ -372,6 +374,7 @@ def create_app(
     access: Access | None = None,
     logs_questions: bool = False,
     origins: Sequence[str] = (),
+    webhooks: Webhooks | None = None,
     close: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """Return the service.
@@ -383,6 +386,7 @@ def create_app(
         access: Who may ask; everyone where None.
         logs_questions: Whether the text of questions is logged.
         origins: Origins whose pages may call the service, such as ``https://example.org``.
+        webhooks: What sends them; None for none.
         close: Called when the service ends.
     """
     check, admission, access = ReadinessCheck(corpora), Admission(deadline_s), access or Access()
@@ -400,7 +404,7 @@ def create_app(
     measured = app.state.metrics = Metrics()
     measured.watch(corpora, lambda: admission.waiting)
     app.state.corpora, app.state.check, app.state.admission, app.state.access = corpora, check, admission, access
-    app.state.asked = AskedCounts(corpora)
+    app.state.asked, app.state.webhooks = AskedCounts(corpora), webhooks or Webhooks(corpora, access, None)
     errors.install(app)
     # The last one added is outermost. CORS stands before access, since a browser's preflight has no key.
     app.add_middleware(AccessControl, access=access)
@@ -416,7 +420,7 @@ def create_app(
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
     app.add_middleware(Observed, metrics=measured, logs_questions=logs_questions, client_of=access.client)
-    questioning = (questions.router, across.router, browse.router, feedback.router)
+    questioning = (questions.router, across.router, browse.router, feedback.router, webhook_routes)
     for router in (_listing, _v1, *questioning, _operations, telemetry.router, _pages):
         app.include_router(router)
     app.router.routes += [agents.ROUTE, *sign_in.ROUTES]
@@ -431,13 +435,14 @@ async def _lifespan(app: FastAPI, close: Callable[[], None]) -> AsyncIterator[No
         await run_in_threadpool(app.state.check.problems)
         await agents.run(app)
 
-    tasks = asyncio.create_task(warm_up()), asyncio.create_task(app.state.asked.keep_on())
+    state = app.state
+    tasks = [asyncio.create_task(task) for task in (warm_up(), state.asked.keep_on(), state.webhooks.send_on())]
     yield
     for task in tasks:
         task.cancel()
-    await asyncio.to_thread(app.state.asked.keep)
-    app.state.admission.close()
-    await app.state.access.limits.close()
+    await asyncio.to_thread(state.asked.keep)
+    state.admission.close()
+    await state.access.limits.close()
     await asyncio.to_thread(close)  # the other threads may all be at work
 
 

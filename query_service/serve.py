@@ -31,12 +31,13 @@ from uvicorn.logging import DefaultFormatter
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipeline.published.corpus import every_published, open_published
-from query_service.access import access_of, origins_of
+from query_service.access import access_of, network_of, origins_of
 from query_service.admission import DEADLINE_S
 from query_service.app import create_app
 from query_service.guard import trusted
 from query_service.identity import ProviderOptions
 from query_service.telemetry import FOLDER
+from query_service.webhooks import SECRET, Webhooks
 from schemas.errors import UserError
 from schemas.printing import lines
 from workers.child_processes import prepare
@@ -181,6 +182,7 @@ class ServiceOptions(BaseModel):
     redis: str | None = None
     origins: list[str] = []
     log_questions: bool = False
+    webhooks_to: list[str] = []
 
     def open(self) -> FastAPI:
         """Return the service of the corpora; if none is named, of all in the corpora folder but those with a wrong file.
@@ -204,8 +206,10 @@ class ServiceOptions(BaseModel):
         if not opened:
             raise UserError("there is no corpus to serve; make one with: inset init")
         prepare()
+        corpora = {corpus.name: corpus for corpus in sorted(opened, key=lambda corpus: corpus.name)}
         return create_app(
-            {corpus.name: corpus for corpus in sorted(opened, key=lambda corpus: corpus.name)},
+            corpora,
+            webhooks=Webhooks(corpora, access, os.environ.get(SECRET), [*map(network_of, self.webhooks_to)]),
             hosts=trusted(self.host, self.allow_hosts),
             deadline_s=self.deadline_s,
             access=access,

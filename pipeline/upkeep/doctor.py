@@ -17,6 +17,7 @@ from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.presets import check_default_preset
 from pipeline.corpus.schedules import check_notifiers, corpus_schedule
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
+from pipeline.published.webhooks import read_webhooks
 from pipeline.records.collection import holds
 from pipeline.records.converted import without_libreoffice
 from pipeline.records.lease import alone
@@ -118,6 +119,7 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         "index": _index,
         "earlier versions": _earlier_versions,
         "alias": _alias,
+        "webhooks": _webhooks,
     }
     for name, check in checks.items():
         subject = f" {name}"
@@ -166,6 +168,15 @@ def _store(workspace: Workspace) -> Finding:
     if not os.access(folder, os.W_OK):
         return _broken(f"{folder} can't be written to", "choose another 'store'")
     return _intact(f"{root}, {(free_bytes(workspace.store) or 0) >> 30} GiB free")
+
+
+def _webhooks(workspace: Workspace) -> Finding | None:
+    silent = [webhook for webhook in read_webhooks(workspace.store) if webhook.problem]
+    names = ", ".join(
+        f"{webhook.id} of {webhook.owner or 'nobody'} ({webhook.url}): {webhook.problem}" for webhook in silent
+    )
+    remedy = "correct the address; what isn't told for three days is given up, and its key deletes the webhook"
+    return _warning(f"{len(silent)} addresses don't answer: {names}", remedy) if silent else None
 
 
 def _passwords(workspace: Workspace) -> Finding:

@@ -22,6 +22,7 @@ from tenacity import Retrying, retry_if_exception_type, wait_fixed
 from backends.stores.objects import read_names, read_table
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
+from pipeline.published.webhooks import forget_in_webhooks
 from pipeline.records import access
 from pipeline.records.collection import fill, open_vectors, read_back
 from pipeline.records.columns import read_columns, write_columns
@@ -307,6 +308,7 @@ def _finish(workspace: Workspace, lease: Lease, report: Report) -> PruneResult:
     _forget_rights(store, deletion, event)
     rewrite_reasons(store, deletion.redacted)
     remove_feedback(store, deletion.is_named_in)
+    forget_in_webhooks(store, deletion.is_named_in)
     remove_corrections(store, deletion.is_named_in)
     if (last := read_last_refresh(store)) is not None:
         write_last_refresh(store, last.model_copy(update={"message": deletion.redacted(last.message)}))

@@ -200,6 +200,9 @@ class Asker:
             "figure_ids": self._random.choice([[], [self._figure()]]),
         }
 
+    def _webhook(self) -> dict[str, Any]:
+        return {"url": "https://10.0.0.7/", "event": "question_changed", "question": self._word()}
+
     def requests(self) -> Iterator[Sent]:
         """Yield requests without end: of every route, page and tool in turn, with random parameters."""
         while True:
@@ -217,6 +220,7 @@ class Asker:
             "figure_id": self._figure(),
             "evidence_id": self._random.choice([*content.rows, ABSENT_ROW]),
             "page": self._random.choice([1, 2, 9]),
+            "webhook_id": "1a2b3c4d5e6f7a8b",
         }
         chosen = {
             "version": self._maybe(*self._library.versions),
@@ -234,7 +238,7 @@ class Asker:
         params = tuple((name, str(chosen[name])) for name in query if chosen.get(name) is not None)
         body = None
         if method == "POST":
-            bodies = {"search": self._search, "answer": self._answer, "feedback": self._feedback}
+            bodies = {"search": self._search, "answer": self._answer, "feedback": self._feedback, "webhooks": self._webhook}
             body = bodies[path.rpartition("/")[2]]()
             if "{corpus}" not in path:
                 body |= {"version": None, "corpora": self._maybe(["library"])}

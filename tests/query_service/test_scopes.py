@@ -32,12 +32,14 @@ PARAMETERS: dict[str, str | int] = {
     "evidence_id": "00000000-0000-5000-8000-000000000000",
     "source": "manuals/pump.pdf",
     "since": LIVE,
+    "webhook_id": "1a2b3c4d5e6f7a8b",
 }
 BODIES = {
     "search": {"query": "valve"},
     "answer": {"question": "valve?"},
     "searches": {"searches": [{"query": "valve"}]},
     "feedback": {"question": "valve?", "helpful": False},
+    "webhooks": {"url": "https://10.0.0.7/", "event": "version_live"},
 }
 OPERATIONS = [
     (method.upper(), path, [each["name"] for each in operation.get("parameters", []) if each["in"] == "query"])

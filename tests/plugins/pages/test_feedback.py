@@ -1,7 +1,9 @@
 """What readers said of answers, as operators see it and decide on it."""
 
+import html
 import re
 from datetime import UTC, datetime
+from urllib.parse import urljoin
 
 from fastapi.testclient import TestClient
 
@@ -53,6 +55,9 @@ def test_a_complaint_becomes_a_golden_question_by_its_page_or_figure(
         (complaint.id, "", "", ""),
     ]
     assert set(re.findall(r'<form data-dag="(\w+)"', page)) == {"inset_feedback"}
+    (address,) = re.findall(r'href="([^"]+)">Correct this page', page)
+    page_to_correct = client.get(urljoin(TAB, html.unescape(address))).text
+    assert 'data-part="' in page_to_correct, "its figures and blocks can be corrected"
     rights.starts = set()
     assert client.get(TAB).text.count("Your role may not start this.") == 4
 

@@ -1,7 +1,7 @@
 """A space of Confluence as a source of Inset: its pages as HTML, and its attachments as they are.
 
 An example of the entry point ``inset.sources``. An address is ``confluence://host/SPACE``, or ``confluence+http://`` without TLS.
-``CONFLUENCE_TOKEN`` is a personal access token; with ``CONFLUENCE_USER`` it is the user's API token, as Confluence Cloud wants it.
+``CONFLUENCE_TOKEN`` is a personal access token; with ``CONFLUENCE_USER`` it is the user's API token, as Confluence Cloud wants.
 """
 
 import os

@@ -64,7 +64,7 @@ from schemas.retrieval import PresetInfo
 
 _logger = logging.getLogger("inset.query_service")
 
-API_VERSION = "2.0.0"
+API_VERSION = "2.1.0"
 WEB = Path(__file__).parent / "web"
 
 _YEAR_S = 365 * 24 * 3600

@@ -29,19 +29,19 @@ from starlette.exceptions import HTTPException
 from pipeline.published import readers
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.webhooks import (
-    add_webhook,
     answer_pages,
     change_webhook,
     event_of,
     read_webhooks,
     remove_webhook,
+    store_webhook,
 )
 from query_service.access import Access, Caller, Network, caller_of
 from query_service.errors import one_line
 from query_service.requests import ERRORS, Corpus, Question, example
 from schemas.errors import InsetError, NotFoundError, RequestError
 from schemas.filters import Glob
-from schemas.webhooks import Event, Webhook
+from schemas.webhooks import Event, StoredWebhook
 
 SECRET = "INSET_WEBHOOK_SECRET"
 LOOKED_EVERY_S = 15.0
@@ -103,14 +103,14 @@ _WebhookId = Annotated[str, PathParameter(pattern=r"^[0-9a-f]{16}$", examples=["
 
 
 @router.post("", status_code=201, responses={201: example({})[200]})
-def add_a_webhook(request: Request, corpus: Corpus, body: WebhookRequest) -> WebhookMade:
+def add_webhook(request: Request, corpus: Corpus, body: WebhookRequest) -> WebhookMade:
     """Have an address told of a new version, of documents that change, or of another answer to a saved question.
 
     It is told what the key may see. 403: without a key, or where the service has no webhooks. 422: an address that may not be
     sent to. Requests have webhook-id, webhook-timestamp and webhook-signature, as Standard Webhooks has it.
     """
-    webhooks, owner = _webhooks(request), _owner(request)
-    webhooks.check(body.url)
+    sender, owner = _sender(request), _owner(request)
+    sender.check(body.url)
     with corpus.opened() as opened:
         store, version = opened.workspace.store, opened.version
     if len(read_webhooks(store)) >= MOST_WEBHOOKS:
@@ -118,19 +118,19 @@ def add_a_webhook(request: Request, corpus: Corpus, body: WebhookRequest) -> Web
     fields = body.model_dump(exclude_none=True) | {
         "pages": answer_pages(corpus, body.question, version) if body.question else []
     }
-    webhook = Webhook(id=secrets.token_hex(8), owner=owner, version=version, not_before=datetime.now(UTC), **fields)
-    add_webhook(store, webhook)
-    return WebhookMade(**_state(webhook).model_dump(), secret=webhooks.secret_of(webhook))
+    webhook = StoredWebhook(id=secrets.token_hex(8), owner=owner, version=version, not_before=datetime.now(UTC), **fields)
+    store_webhook(store, webhook)
+    return WebhookMade(**_state(webhook).model_dump(), secret=sender.secret_of(webhook))
 
 
 @router.get("")
-def list_webhooks(request: Request, corpus: Corpus) -> list[WebhookState]:
+def webhooks(request: Request, corpus: Corpus) -> list[WebhookState]:
     """The caller's own webhooks."""
     return [_state(webhook) for webhook in _own(request, corpus)]
 
 
 @router.delete("/{webhook_id}", status_code=204)
-def delete_a_webhook(request: Request, corpus: Corpus, webhook_id: _WebhookId) -> None:
+def delete_webhook(request: Request, corpus: Corpus, webhook_id: _WebhookId) -> None:
     """Delete one of the caller's own webhooks."""
     if webhook_id not in [webhook.id for webhook in _own(request, corpus)]:
         raise NotFoundError(f"there is no webhook {webhook_id}")
@@ -138,11 +138,11 @@ def delete_a_webhook(request: Request, corpus: Corpus, webhook_id: _WebhookId) -
         remove_webhook(opened.workspace.store, webhook_id)
 
 
-def _webhooks(request: Request) -> "Webhooks":
-    webhooks = cast(Webhooks, request.app.state.webhooks)
-    if not webhooks.are_on:
+def _sender(request: Request) -> "Webhooks":
+    sender = cast(Webhooks, request.app.state.webhooks)
+    if not sender.are_on:
         raise HTTPException(403, f"this service sends no webhooks: its operator sets a secret, {SECRET}")
-    return webhooks
+    return sender
 
 
 def _owner(request: Request) -> str | None:
@@ -156,13 +156,13 @@ def _owner(request: Request) -> str | None:
     return named.name
 
 
-def _own(request: Request, corpus: PublishedCorpus) -> list[Webhook]:
+def _own(request: Request, corpus: PublishedCorpus) -> list[StoredWebhook]:
     owner = _owner(request)
     with corpus.opened() as opened:
         return [webhook for webhook in read_webhooks(opened.workspace.store) if webhook.owner == owner]
 
 
-def _state(webhook: Webhook) -> WebhookState:
+def _state(webhook: StoredWebhook) -> WebhookState:
     return WebhookState(
         **webhook.model_dump(include={*WebhookState.model_fields}), given_up=webhook.is_given_up(datetime.now(UTC))
     )
@@ -190,7 +190,7 @@ class Webhooks:
         """Whether the service sends webhooks."""
         return bool(self._secret)
 
-    def secret_of(self, webhook: Webhook) -> str:
+    def secret_of(self, webhook: StoredWebhook) -> str:
         """Return the secret with which requests of a webhook are signed."""
         return f"whsec_{base64.b64encode(self._key_of(webhook)).decode()}"
 
@@ -234,13 +234,13 @@ class Webhooks:
                 )
         return str(addresses[0])
 
-    def _key_of(self, webhook: Webhook) -> bytes:
+    def _key_of(self, webhook: StoredWebhook) -> bytes:
         return hmac.digest(self._secret, webhook.id.encode(), "sha256")
 
-    def _tell(self, corpus: PublishedCorpus, store: Any, webhook: Webhook, version: str) -> None:
+    def _tell(self, corpus: PublishedCorpus, store: Any, webhook: StoredWebhook, version: str) -> None:
         now = datetime.now(UTC)
 
-        def claim(current: Webhook) -> Webhook | None:
+        def claim(current: StoredWebhook) -> StoredWebhook | None:
             is_due = current.version != version and current.not_before <= now and not current.is_given_up(now)
             return current.model_copy(update={"not_before": now + _CLAIM}) if is_due else None
 
@@ -262,14 +262,14 @@ class Webhooks:
             _logger.warning("webhook %s of corpus %s: %s", claimed.id, corpus.name, problem)
         change_webhook(store, claimed.id, lambda current: current.model_copy(update=update))
 
-    def _as_seen(self, corpus: PublishedCorpus, webhook: Webhook) -> PublishedCorpus:
+    def _as_seen(self, corpus: PublishedCorpus, webhook: StoredWebhook) -> PublishedCorpus:
         """Return the corpus as the webhook's key sees it now; nothing of it if the key is gone."""
         caller: Caller | None = self._access.caller_named(webhook.owner)
         if caller is None or not caller.sees(corpus.name):
             raise RequestError("its key is gone, has expired, or may not see the corpus any more")
         return corpus.for_reader(caller.principals)
 
-    def _post(self, webhook: Webhook, body: bytes, version: str) -> None:
+    def _post(self, webhook: StoredWebhook, body: bytes, version: str) -> None:
         """Send a signed body; raise ``httpx.HTTPError`` where no try was answered with success."""
         tries = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(httpx.HTTPError),

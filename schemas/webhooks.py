@@ -20,7 +20,7 @@ class AnswerPage(Frozen):
     page: int
 
 
-class Webhook(Frozen):
+class StoredWebhook(Frozen):
     """Who is told of what.
 
     Attributes:

@@ -11,7 +11,7 @@ from pipeline.published.corpus import PublishedCorpus
 from schemas.errors import NotFoundError
 from schemas.ports import ObjectStore
 from schemas.retrieval import AnswerQuery
-from schemas.webhooks import AnswerPage, DocumentChange, Webhook, WebhookEvent
+from schemas.webhooks import AnswerPage, DocumentChange, StoredWebhook, WebhookEvent
 
 FOLDER = "webhooks"
 
@@ -19,13 +19,13 @@ EXTRACTIVE = "extractive"
 """The answer preset of saved questions: a new version asks all of them, so no model that costs money is called."""
 
 
-def read_webhooks(store: ObjectStore) -> list[Webhook]:
+def read_webhooks(store: ObjectStore) -> list[StoredWebhook]:
     """Return a corpus's webhooks, without damaged ones."""
-    stored = (unless_damaged(partial(read_model, store, name, Webhook)) for name in sorted(store.names(FOLDER)))
+    stored = (unless_damaged(partial(read_model, store, name, StoredWebhook)) for name in sorted(store.names(FOLDER)))
     return [webhook for webhook in stored if webhook is not None]
 
 
-def add_webhook(store: ObjectStore, webhook: Webhook) -> None:
+def store_webhook(store: ObjectStore, webhook: StoredWebhook) -> None:
     """Store a new webhook."""
     store.swap(_name(webhook.id), webhook.model_dump_json().encode(), None)
 
@@ -35,12 +35,14 @@ def remove_webhook(store: ObjectStore, webhook_id: str) -> None:
     store.delete(_name(webhook_id))
 
 
-def change_webhook(store: ObjectStore, webhook_id: str, change: Callable[[Webhook], Webhook | None]) -> Webhook | None:
+def change_webhook(
+    store: ObjectStore, webhook_id: str, change: Callable[[StoredWebhook], StoredWebhook | None]
+) -> StoredWebhook | None:
     """Replace a webhook by what ``change`` makes of it, and return that; None if it is gone, or ``change`` leaves it."""
     name = _name(webhook_id)
     while (stored := store.read_mutable(name, fresh=True)) is not None:
         with reading(store, name):
-            current = Webhook.model_validate_json(stored[0])
+            current = StoredWebhook.model_validate_json(stored[0])
         changed = change(current)
         if changed is None or store.swap(name, changed.model_dump_json().encode(), stored[1]):
             return changed
@@ -60,7 +62,7 @@ def _name(webhook_id: str) -> str:
     return f"{FOLDER}/{webhook_id}.json"
 
 
-def event_of(corpus: PublishedCorpus, webhook: Webhook, version: str) -> WebhookEvent | None:
+def event_of(corpus: PublishedCorpus, webhook: StoredWebhook, version: str) -> WebhookEvent | None:
     """Return what to tell of a version, as the corpus's reader sees it; None if nothing changed that the webhook is about."""
     event = WebhookEvent(type=webhook.event, corpus=corpus.name, version=version, previous=webhook.version)
     if webhook.event == "document_changed":

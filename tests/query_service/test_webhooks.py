@@ -19,7 +19,7 @@ from pipeline.published.webhooks import change_webhook, read_webhooks
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.forget import forget
 from query_service.webhooks import Webhooks
-from schemas.webhooks import AnswerPage, Webhook
+from schemas.webhooks import AnswerPage, StoredWebhook
 from tests.query_service.rights import Library
 
 SERVICE_SECRET = "of the service"
@@ -86,7 +86,7 @@ class Served:
         self.library.publish(seeds_by_word, {"wolfspanner": frozenset({"group:service"})})
         return self.library.versions[-1]
 
-    def change(self, **update: Any) -> Webhook:
+    def change(self, **update: Any) -> StoredWebhook:
         """Change the only webhook in the store."""
         store = open_workspace(str(self.library.file)).store
         (webhook,) = read_webhooks(store)

@@ -107,6 +107,18 @@ class AsyncClient:
         """Say whether an answer helped, and what is wrong with it."""
         return await self._post("corpora/{}/feedback", corpus, body=request)
 
+    async def add_webhook(self, corpus: str, **request: Unpack[models.WebhookRequest]) -> models.WebhookMade:
+        """Have an address told of new versions, changed documents or another answer; the reply has its secret."""
+        return await self._post("corpora/{}/webhooks", corpus, body=request)
+
+    async def webhooks(self, corpus: str) -> list[models.WebhookState]:
+        """Return the key's own webhooks."""
+        return await self._get("corpora/{}/webhooks", corpus)
+
+    async def delete_webhook(self, corpus: str, webhook_id: str) -> None:
+        """End a webhook."""
+        await self._read("DELETE", "corpora/{}/webhooks/{}", corpus, webhook_id)
+
     async def answer_events(
         self, corpus: str, **request: Unpack[models.AnswerRequest]
     ) -> AsyncGenerator[AnswerEvent, None]:

@@ -49,10 +49,10 @@ test: client ## run the fast tests
 pin: $(DEVELOPED) ## record digests of the steps' outputs, after a step version was raised
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
-e2e: client $(KUBEFLOW) $(RAGAS) ## run the slow tests: whole refreshes, Airflow, Ray, a browser
+e2e: client $(KUBEFLOW) ## run the slow tests: whole refreshes, Airflow, Ray, a browser
 	$(PYTEST) -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder -m "(slow or live) and not endurance"
 
-endurance: client $(KUBEFLOW) ## run the tests that take minutes each: operators in Airflow, a platform whose parts die, damage
+endurance: client $(KUBEFLOW) $(RAGAS) ## run the tests that take minutes each: operators in Airflow, a platform whose parts die, damage
 	$(PYTEST) -m endurance
 
 test-all: test e2e endurance ## run all tests

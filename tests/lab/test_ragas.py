@@ -16,6 +16,7 @@ PYTHON = ROOT / ".venv-ragas" / "bin" / "python"
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.endurance,
     pytest.mark.skipif(not PYTHON.exists(), reason="RAGAS is not installed: make ragas"),
 ]
 

@@ -7,7 +7,8 @@ so the time is linear in the reply.
 
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from schemas.answers import AnswerCounts, FigurePart, Part, PartFinished, TablePart, TextDelta, TextPart
 from schemas.tags import escape
@@ -67,7 +68,7 @@ _PASSAGES = re.compile(r"P\s?\d{1,4}(?:[\s,;&+]*(?:and\s|[-–]\s?)?P?\s?\d{1,4}
 _NUMBERS = re.compile(r"\d{1,3}(?:\s?[,;]\s?\d{1,3})*")
 _FIGURE = re.compile(r"(?:IMG|IMAGE)[\W_]*(\w{1,12})", re.IGNORECASE)
 _TRANSLATED = re.compile(r"(?:[^\W\d_]{1,20}[\W_]{0,3})?(\d{5,7})(?:\.\w{1,5})?")
-_DROPPED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ue000\ue001]")
+_DROPPED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ue000-\ue002]")
 
 _UNDECIDED = re.compile(r"[ \t]{0,8}(?:#{1,6}|[-*•+]|\d{1,3}[.)]?|`{1,3}[^\n`]{0,20})?")
 _FENCE = re.compile(r"[ \t]{0,8}```")
@@ -75,12 +76,15 @@ _HEADING = re.compile(r"[ \t]{0,8}#{1,6}[ \t]+")
 _ITEM = re.compile(r"[ \t]{0,8}(?:[-*•+]|\d{1,3}[.)])[ \t]+")
 _TABLE = re.compile(r"[ \t]{0,8}\|")
 _RULE = re.compile(r"[\s|:-]*-[\s|:-]*")
-_ENDS_SENTENCE = re.compile(r"[.!?…。！？:;][\s.,;:!?…。！？)\]\"'”’»]*\Z")
-_SENTENCE_END = re.compile(r"[^.!?…。！？:;]*[.!?…。！？:;]+|.+", re.DOTALL)
-_CLOSERS = re.compile(r"[\s.,;:!?…。！？)\]\"'”’»]*")
-_PUNCTUATION = re.compile(r"\s*[.,;:!?。！？]")
 _STOPS = re.compile(r"[\s.,;:!?…。！？]+")
 _SPACES = re.compile(r"[ \t]+")
+_NAME = "\ue002"
+"""Stands in a text for a name that is read; replies have no such character."""
+
+_AROUND_NAMES = re.compile(rf" ?{_NAME}[{_NAME} ]*(?P<stop>[.,;:!?。！？])?")
+
+_Named = tuple[list[FigurePart], list[int]]
+"""The figures, and the numbers of the passages, that a name means."""
 
 
 class ReplyReader:
@@ -187,7 +191,7 @@ class ReplyReader:
 
 
 class _Writer:
-    """Builds parts from text and names."""
+    """Builds parts from text and names: a paragraph, list item, heading, table or piece of code is read when it ends."""
 
     def __init__(self, model_input: ModelInput) -> None:
         self.parts: list[Part] = []
@@ -196,14 +200,9 @@ class _Writer:
         self._shown_figures: set[str] = set()
         self._line_start: str | None = ""  # start of a line until its style is known; None within a line
         self._style = "prose"
-        self._skips_line = self._is_row = False
-        self._row: list[str] = []
-        self._rows: list[str] = []
-        self._text: list[str] = []
-        self._tail = self._pending_space = ""
-        self._cites: list[int] = []
-        self._after_mark = self._continues = False
-        self._sentence: list[int] = []  # text parts of the current or last sentence
+        self._skips_line = False
+        self._text: list[str] = []  # of the block so far, with _NAME in place of each of _names
+        self._names: list[_Named] = []
 
     @property
     def is_code(self) -> bool:
@@ -224,9 +223,7 @@ class _Writer:
                 ):
                     continue
                 line = yield from self._decide_style()
-            if self._is_row:
-                self._row.append(line)
-            elif not self._skips_line:
+            if not self._skips_line:
                 yield from self._words(line)
             if ends_line:
                 yield from self._end_line()
@@ -234,37 +231,16 @@ class _Writer:
     def mark(self, kind: str, mark_text: str) -> Iterator[Event]:
         if self._line_start is not None:
             yield from self._words((yield from self._decide_style()))
-        if self._is_row:
-            self._row.append(mark_text)
-            return
         resolved = self._resolve(kind, mark_text)
         if isinstance(resolved, str):
             yield from self._words(resolved)
-            return
-        figures, numbers = resolved
-        self._after_mark = True
-        for figure in figures:
-            yield from self._end_run()
-            self._continues = False
-            yield from self._add(figure)
-        if numbers:
-            self._cites += [n for n in numbers if n not in self._cites]
-            # A citation counts for its whole sentence, so parts that a figure has ended before it are sent once more.
-            for part_number in self._sentence:
-                part = self.parts[part_number]
-                new_citations = [n for n in numbers if n not in part.citations]
-                if new_citations and not isinstance(part, FigurePart):
-                    self.parts[part_number] = part.model_copy(update={"citations": [*part.citations, *new_citations]})
-                    yield PartFinished(part=part_number, value=self.parts[part_number])
-            if not self._text:
-                self._cites = []
+        else:
+            self._text.append(_NAME)
+            self._names.append(resolved)
 
     def close(self) -> Iterator[Event]:
         if self._line_start:
             yield from self._words((yield from self._decide_style()))
-        if self._is_row:
-            self._rows.append("".join(self._row))
-        yield from self._end_table()
         yield from self._end_block()
 
     def _decide_style(self) -> Generator[Event, None, str]:
@@ -272,18 +248,16 @@ class _Writer:
         head, self._line_start = self._line_start or "", None
         if _FENCE.match(head):
             style = "prose" if self.is_code else "code"
-            yield from self._end_table()
             yield from self._end_block()
             self._style, self._skips_line = style, True
             return ""
         if self.is_code:
             return head
         if _TABLE.match(head):
-            if not self._rows:
+            if self._style != "table":
                 yield from self._end_block()
-            self._is_row = True
+            self._style = "table"
             return head
-        yield from self._end_table()
         if not head.strip():
             yield from self._end_block()
             return ""
@@ -292,120 +266,80 @@ class _Writer:
                 yield from self._end_block()
                 self._style = style
                 return head[match.end() :] if style == "heading" else head.lstrip()
-        if self._style == "heading" or (self._style == "item" and not head[0].isspace()):
+        if self._style in ("heading", "table") or (self._style == "item" and not head[0].isspace()):
             yield from self._end_block()
-        elif self._text:
-            self._pending_space = " "
-        return head.lstrip()
+        return f" {head.lstrip()}" if self._text else head.lstrip()
 
     def _end_line(self) -> Iterator[Event]:
-        if self._is_row:
-            self._rows.append("".join(self._row))
-            self._row, self._is_row = [], False
-        elif self.is_code and not self._skips_line:
+        if self._style in ("code", "table") and not self._skips_line:
             yield from self._words("\n")
         elif self._style == "heading":
             yield from self._end_block()
         self._line_start, self._skips_line = "", False
 
     def _words(self, words: str) -> Iterator[Event]:
-        if not words:
-            return
-        if self.is_code:
+        if words:
             self._text.append(words)
+        if words and self._style != "table":
             yield TextDelta(part=len(self.parts), text=words)
-            return
-        # After a citation, the rest of its sentence belongs to it; the next sentence is another part.
-        while self._cites and self._text and words:
-            has_ended = _ENDS_SENTENCE.search(self._tail) is not None
-            sentence_end = (_CLOSERS if has_ended else _SENTENCE_END).match(words)
-            if sentence_end is None:
-                break
-            yield from self._append(sentence_end[0])
-            words = words[sentence_end.end() :]
-            if has_ended and words:
-                yield from self._end_run(continues=True)
-        yield from self._append(words)
-
-    def _append(self, words: str) -> Iterator[Event]:
-        text = _SPACES.sub(" ", self._pending_space + words)
-        if self._after_mark and self._text and _PUNCTUATION.match(text):
-            text = text.lstrip()
-        elif not self._text:
-            text = text.lstrip()
-            if self._after_mark and (stop := _STOPS.match(text)) is not None:  # it ends a sentence before a figure
-                self._tail += stop[0]
-                text = text[stop.end() :].lstrip()
-        visible = text.rstrip(" ")
-        self._pending_space = text[len(visible) :] if self._text or visible else ""
-        if visible:
-            if not self._text and _ENDS_SENTENCE.search(self._tail):
-                self._sentence = []
-            self._after_mark = False
-            self._text.append(visible)
-            self._tail = (self._tail + visible)[-8:]
-            yield TextDelta(part=len(self.parts), text=visible)
-
-    def _end_run(self, *, continues: bool = False) -> Iterator[Event]:
-        """End a run of text with one set of citations: they belong to its last sentence."""
-        text, cites = "".join(self._text), self._cites
-        self._text, self._cites, self._pending_space = [], [], ""
-        text = text.strip("\n") if self.is_code else text.strip()
-        if not text:
-            return
-        spans = sentences(text) if cites and self._style in ("prose", "item") else []
-        cut = spans[-1][0] if len(spans) > 1 else 0
-        if cut:
-            yield from self._add(self._text_part(text[:cut].rstrip(), []))
-            self._continues = True
-        self._sentence.append(len(self.parts))
-        yield from self._add(self._text_part(text[cut:], cites))
-        self._continues = continues
-
-    def _text_part(self, text: str, cites: list[int]) -> TextPart:
-        return TextPart.model_validate(
-            {"text": escape(disarm(text)), "citations": cites, "style": self._style, "continues": self._continues}
-        )
 
     def _end_block(self) -> Iterator[Event]:
-        yield from self._end_run()
-        self._style, self._continues = "prose", False
-        self._sentence, self._tail = [], ""
+        """Yield the parts of a block: a sentence with citations, sentences between those, and figures where they were named."""
+        named_text, names, style = "".join(self._text), self._names, self._style
+        self._text, self._names, self._style = [], [], "prose"
+        if style == "table":
+            yield from self._table(named_text, names)
+            return
+        if style != "code":
+            named_text = _AROUND_NAMES.sub(_names_first, _SPACES.sub(" ", named_text)).strip()
+        places = [match.start() - n for n, match in enumerate(re.finditer(_NAME, named_text))]
+        text = named_text.replace(_NAME, "")
+        spans = sentences(text) if style in ("prose", "item") else []
+        starts = [0, *(start for start, _ in spans[1:])]
+        # A name behind a sentence belongs to it, up to the first letter of the next one.
+        cited: dict[int, list[int]] = {start: [] for start in starts}
+        figures: dict[int, list[FigurePart]] = {}
+        for place, (figures_named, numbers) in zip(places, names, strict=True):
+            cited[max(start for start in starts if start < place or not start)] += numbers
+            if figures_named:
+                stop = _STOPS.match(text, place)
+                figures.setdefault(stop.end() if stop else place, []).extend(figures_named)
+        cuts = {start for before, start in pairwise(starts) if cited[before] or cited[start]}
+        continues = False
+        for start, stop in pairwise(sorted({0, len(text), *cuts, *figures})):
+            for figure in figures.get(start, ()):
+                yield from self._add(figure)
+            continues = continues and start not in figures
+            piece = text[start:stop].strip("\n" if style == "code" else None)
+            if piece:
+                citations = list(dict.fromkeys(cited[max(first for first in starts if first <= start)]))
+                fields = {"text": escape(disarm(piece)), "citations": citations, "style": style, "continues": continues}
+                yield from self._add(TextPart.model_validate(fields))
+                continues = True
+        for figure in figures.get(len(text), ()):
+            yield from self._add(figure)
 
-    def _end_table(self) -> Iterator[Event]:
-        rows, self._rows = self._rows, []
-        self._row, self._is_row = [], False
-        if not rows:
-            return
-        cells = [[escape(cell.strip()) for cell in _cells(row)] for row in rows if not _RULE.fullmatch(row)]
-        if not cells:
-            return
+    def _table(self, named_text: str, names: Iterable[_Named]) -> Iterator[Event]:
         figures: list[FigurePart] = []
-        numbers: list[int] = []
-        table_rows = [[self._cell(cell, figures, numbers) for cell in row] for row in cells]
-        yield from self._add(TablePart(rows=table_rows, figures=figures, citations=list(dict.fromkeys(numbers))))
+        numbers: dict[int, None] = {}
+        unread_names = iter(names)
 
-    def _cell(self, text: str, figures: list[FigurePart], numbers: list[int]) -> str:
-        pieces, end = [], 0
-        for mark in _MARK.finditer(text):
-            pieces.append(text[end : mark.start()])
-            end = mark.end()
-            if mark.lastgroup in ("think", "bold"):
-                continue
-            resolved = self._resolve(mark.lastgroup or "", mark[0])
-            if isinstance(resolved, str):
-                pieces.append(resolved)
-                continue
-            figures.extend(resolved[0])
-            numbers.extend(resolved[1])
-            pieces.append(" ".join(figure.tag for figure in resolved[0]))
-        return disarm("".join([*pieces, text[end:]])).strip()
+        def tags(_: re.Match[str]) -> str:
+            figures_named, passages = next(unread_names)
+            figures.extend(figures_named)
+            numbers.update(dict.fromkeys(passages))
+            return " ".join(figure.tag for figure in figures_named)
+
+        lines = [line for line in named_text.splitlines() if not _RULE.fullmatch(line)]
+        rows = [[re.sub(_NAME, tags, disarm(escape(cell.strip()))).strip() for cell in _cells(line)] for line in lines]
+        if rows:
+            yield from self._add(TablePart(rows=rows, figures=figures, citations=list(numbers)))
 
     def _add(self, part: Part) -> Iterator[Event]:
         self.parts.append(part)
         yield PartFinished(part=len(self.parts) - 1, value=part)
 
-    def _resolve(self, kind: str, mark_text: str) -> tuple[list[FigurePart], list[int]] | str:
+    def _resolve(self, kind: str, mark_text: str) -> _Named | str:
         """Return the figures and citations of a name; the text itself if it is none."""
         if kind == "words":
             return [], self._numbers(re.findall(r"\d{1,4}", mark_text))
@@ -462,6 +396,11 @@ class _Writer:
                 self._shown_figures.add(part.figure_id)
                 figures.append(part)
         return figures
+
+
+def _names_first(names: re.Match[str]) -> str:
+    """Return names without the blanks around them, of which one stays behind them unless a full stop follows."""
+    return _NAME * names[0].count(_NAME) + (names["stop"] or " " * (" " in names[0]))
 
 
 def _cells(row: str) -> list[str]:

@@ -112,9 +112,6 @@ NEAR = 0.5
 """Minimum share of a cited text's words, without the question's, in two adjacent sentences of its passage. Of twenty
 inventions without a number or a name (in the tests) none reaches it, and of twenty true paraphrases 19 do."""
 
-MOST_CAPTION = 40
-"""Maximum words of what a table's rows are understood with."""
-
 _MARKER = re.compile(r"\A\s*(?:[-*•]|\(?\w{1,2}[.)])\s+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _NAME = re.compile(r"(?<=[\w,;:] )[A-Z]\w{2,}|\w*[a-z0-9]_\w+|\b[A-Z]{2,}\d*\b")
@@ -164,7 +161,7 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
             citations = [
                 n
                 for n in fitting
-                if (details or not part.citations) and _is_said(claim, passage_sentences[n - 1], question)
+                if (details or not part.citations) and _nearness(claim, passage_sentences[n - 1], question) >= ALIKE
             ][:1]
         unsupported += bool(part.citations or details) and not citations
         checked.append(part.model_copy(update={"citations": citations}))
@@ -172,7 +169,7 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
 
 
 def _said(text: str, question: str, claim: str) -> list[str]:
-    """Return the sentences of a passage that may support a claim; a row of a table is one, with the heads and the caption.
+    """Return the sentences of a passage that may support a claim; a row of a table is one, with the heads.
 
     If a passage has what question and claim name by a number, such as "error 302", only sentences with it and those behind them
     count, and of a table only the rows that have what the question names, such as M8.
@@ -180,14 +177,13 @@ def _said(text: str, question: str, claim: str) -> list[str]:
     lines = text.splitlines()
     header, *rows = [line for line in lines if line.startswith("|")] or [""]
     prose = "\n".join(line for line in lines if not line.startswith("|"))
-    caption = prose if len(prose.split()) <= MOST_CAPTION else ""
     texts = [prose[start:end] for start, end in sentences(prose)]
     question_names = _numbered(question)
     subject = question_names & _numbered(claim)
     numbers = [n for n, sentence in enumerate(texts) if subject & _numbered(sentence)]
     about = [texts[n] for n in sorted({*numbers, *(n + 1 for n in numbers)}) if n < len(texts)] if numbers else texts
     named_rows = [row for row in rows if question_names & _numbered(row)]
-    return [*about, *(f"{caption} {header} {row}" for row in named_rows or rows)]
+    return [*about, *(f"{header} {row}" for row in named_rows or rows)]
 
 
 def _numbered(text: str) -> set[tuple[str, str]]:
@@ -237,11 +233,6 @@ def _likeness(claim: str, passage_sentences: Sequence[str]) -> float:
     """Return the largest share of a claim's words that stand in one sentence."""
     words = stems(content_words(claim))
     return max((len(words & stems(sentence)) / max(1, len(words)) for sentence in passage_sentences), default=0.0)
-
-
-def _is_said(claim: str, passage_sentences: Sequence[str], question: str) -> bool:
-    """Return whether a passage has most words of each sentence of a claim near each other."""
-    return all(_nearness(claim[start:end], passage_sentences, question) >= ALIKE for start, end in sentences(claim))
 
 
 def _nearness(claim: str, passage_sentences: Sequence[str], question: str) -> float:

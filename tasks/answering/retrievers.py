@@ -9,7 +9,7 @@ from schemas.errors import ContractError, RequestError
 from schemas.filters import MOST_NAMED, Filters, Modality
 from schemas.ports import PassageScorer, ReadableIndex, StreamingModel
 from schemas.retrieval import MOST_ROWS, Places, Retriever, Sections, Vectors, Words
-from schemas.text import folded, words
+from schemas.text import CaptionLabel, caption_label, folded, mentions, words
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.narrow import both
@@ -161,9 +161,6 @@ def without_pages(filters: Filters) -> Filters:
 
 # Pages, figures and tables that a question names by number
 
-Label = tuple[str, str]
-"""Kind, such as ``figure``, and number as printed, such as ``3-2``."""
-
 MOST_PAGES = 30
 """Maximum length of a range of pages; a longer one, as in "pages 1 to 300", is ignored."""
 
@@ -175,7 +172,6 @@ _NUMBERED = re.compile(
     re.IGNORECASE,
 )
 _COUNTED = re.compile(rf"\b({'|'.join(_ORDINALS)}|\d{{1,4}}(?:st|nd|rd|th))\s+(?:page|slide)\b", re.IGNORECASE)
-_LABEL = re.compile(r"\b(fig|figure|table|chart|exhibit|diagram)s?\b\.?\s*([A-Z]?\d+(?:[.-]\d+)*)\b", re.IGNORECASE)
 
 
 def _at_places(search: Search, query: EmbeddedQuery, k: int, filters: Filters) -> Ranked:
@@ -187,16 +183,17 @@ def _at_places(search: Search, query: EmbeddedQuery, k: int, filters: Filters) -
         page_filters := both(Filters(pages=sorted(pages)[:MOST_NAMED]), filters)
     ) is not None:
         evidence_ids += ids(search.nearest(query, k, page_filters))
-    if (labels := labels_named(query.words)) and (picture_filters := both(filters, _PICTURED)) is not None:
+    labels = {label for label in mentions(query.words) if label.number}
+    if labels and (picture_filters := both(filters, _PICTURED)) is not None:
         evidence_ids += _labelled(search, labels, picture_filters)
     return [(name, 1.0) for name in sorted(set(evidence_ids))][:k]
 
 
-def _labelled(search: Search, labels: Collection[Label], filters: Filters) -> list[str]:
-    label_words = " ".join(f"{kind} {number}" for kind, number in sorted(labels))
+def _labelled(search: Search, labels: Collection[CaptionLabel], filters: Filters) -> list[str]:
+    label_words = " ".join(sorted(f"{label.kind} {label.number}" for label in labels))
     # BM25 also finds captions that only mention the label: a caption's own label is at its start.
     rows = search.rows(ids(search.index.bm25(label_words, POOL, filters)))
-    return [name for name, row in rows.items() if label_of(row["caption"]) in labels]
+    return [name for name, row in rows.items() if caption_label(row["caption"]) in labels]
 
 
 def pages_named(question: str) -> set[int]:
@@ -209,22 +206,6 @@ def pages_named(question: str) -> set[int]:
         word = match[1].lower()
         pages.add(_ORDINALS.index(word) + 1 if word in _ORDINALS else int(word[:-2]))
     return pages - {0}
-
-
-def labels_named(question: str) -> set[Label]:
-    """Return the figures and tables that a question names by number: "Figure 3-2", "table 4"."""
-    return {_label(match) for match in _LABEL.finditer(question)}
-
-
-def label_of(caption: str) -> Label | None:
-    """Return the label at the start of a caption; None without one."""
-    match = _LABEL.match(caption.lstrip())
-    return _label(match) if match else None
-
-
-def _label(match: re.Match[str]) -> Label:
-    kind = match[1].lower()
-    return "figure" if kind == "fig" else kind, match[2].lower()
 
 
 # Sections that a generative model picks from the table of contents: the generative retriever of "OMG-QA: Building Open-Domain

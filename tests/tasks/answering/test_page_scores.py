@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.answering.retrieve import PageRow, judge_pages
-from tasks.answering.retrievers import label_of, labels_named, pages_named
+from tasks.answering.retrievers import pages_named
 
 
 def test_a_hand_computed_example() -> None:
@@ -58,12 +58,3 @@ def test_no_row_is_lost_and_a_page_is_as_good_as_its_first_row(pages: list[tuple
 )
 def test_pages_that_a_question_names(question: str, pages: set[int]) -> None:
     assert pages_named(question) == pages
-
-
-def test_figures_and_tables_that_a_question_names() -> None:
-    labels = labels_named("Does Fig. 3-2 agree with Tables 4 and table A1, as charts do?")
-    assert labels == {("figure", "3-2"), ("table", "4"), ("table", "a1")}
-    assert label_of("  Figure 3-2. A pump") == ("figure", "3-2")
-    assert label_of("FIG 7") == ("figure", "7")
-    assert label_of("The pump of Figure 3") is None
-    assert label_of("Figures of merit") is None

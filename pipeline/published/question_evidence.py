@@ -11,7 +11,7 @@ from schemas.evidence import Hit
 from schemas.filters import Filters, Modality
 from schemas.retrieval import Preset, Scored
 from tasks.answering.asked_figures import asked_figures, speaks_of_pictures
-from tasks.answering.candidates import TYPE_SENTENCES, Candidate, candidates, is_how_to, lacks_asked_type, scores
+from tasks.answering.candidates import Candidate, candidates, is_how_to, scores
 from tasks.answering.confidence import NEARNESS, PASSAGES, Evidence, confidence, gather, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.extract import Material, extract, rows_that_answer
@@ -116,7 +116,6 @@ class QuestionEvidence:
         with trace.step("figures", question.words):
             scored_candidates = list(zip(answer_candidates, candidate_scores, strict=True))
             figures = _figures(opened, question, hits, passages, scored_candidates)
-        best = sorted(range(len(candidate_scores)), key=lambda index: -candidate_scores[index])[:TYPE_SENTENCES]
         # Only sentences of the passages that the other evidence is about count.
         near_similarities = [
             similarity for candidate, similarity in similarities.items() if passages[candidate.passage].rank < PASSAGES
@@ -131,7 +130,6 @@ class QuestionEvidence:
                 analyse=lambda text: query_terms(text, opened.counts.documents_by_language),
                 sentence=max(near_similarities, default=0.0),
                 pictured=figures[0][1] if figures and speaks_of_pictures(question.words) else 0.0,
-                lacks_type=lacks_asked_type(question.words, (answer_candidates[index].text for index in best)),
                 judged=bool(self._plan.rerank) and isinstance(self._plan.rerank[-1], Scored),
             )
         return Material(question.words, passages, answer_candidates, candidate_scores, tags, figures), features

@@ -56,7 +56,6 @@ WEIGHTS: Mapping[str, float] = {
     "absent_names": -4.0,
     "absent_numbers": -1.3,
     "absent_labels": -2.4,
-    "absent_type": -3.0,
     "pictured": 2.1,
 }
 """Weights of what tells apart questions about the same document, added to the logit of the mean of the six other kinds.
@@ -64,8 +63,7 @@ WEIGHTS: Mapping[str, float] = {
 Logistic regression over 458 answerable and 56 unanswerable questions in their documents, 400 over all documents, and 700 made
 unanswerable: asked without their document, or with a name, figure or year that it lacks. Areas under the curve on documents that
 were not fitted: 0.80 for the mean of the six, 0.85 with the four; without names 0.81, numbers 0.847, pictures 0.841; without
-labels 0.849, but then half instead of four fifths of the questions about a figure that doesn't exist are doubted. The weight of a
-type was set by hand, as eight of these questions ask for one: it decides those like "What is the price of …?" (decision 14).
+labels 0.849, but then half instead of four fifths of the questions about a figure that doesn't exist are doubted (decision 14).
 """
 
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][\w-]+")
@@ -86,7 +84,6 @@ def gather(
     analyse: Callable[[str], Sequence[str]],
     sentence: float,
     pictured: float = 0.0,
-    lacks_type: bool = False,
     judged: bool = False,
 ) -> Evidence:
     """Return the evidence that the best passages, best first, answer a query with words; {} if there are none.
@@ -98,7 +95,6 @@ def gather(
     - agreement: share of the first rows that BM25 and vectors have in common.
     - absent_names, absent_numbers, absent_labels: share of the question's names that no row has, and of its numbers, figures and
       tables that no passage has.
-    - absent_type: 1 if the best sentences lack what the question asks for, such as a price (``lacks_type``).
     - pictured: probability of the best figure, if the question asks for a picture (``pictured``).
     - reranker: the best passage's score by a scoring model, if one ranked the hits (``judged``).
     """
@@ -112,7 +108,7 @@ def gather(
     weights = {word: word_score(word, filters) for word in dict.fromkeys(folded_words(content_words(query.words)))}
     evidence = _word_evidence(weights, analyse, texts, lexical[0][1] if lexical else 0.0)
     evidence |= _absences(query.words, weights, hits)
-    evidence |= {"pictured": pictured, "absent_type": float(lacks_type)}
+    evidence |= {"pictured": pictured}
     evidence["sentence"] = sentence
     evidence["nearness"] = nearest[0][1] if nearest else 0.0
     evidence["agreement"] = len({row for row, _ in nearest} & {row for row, _ in lexical}) / AGREED

@@ -33,9 +33,6 @@ MARKED, MOST_MARKED = 0.35, 3
 of the development documents 51 instead of 49 % have their answer's words unfolded at 0.35 instead of 0.2, with 85 instead of 77
 words."""
 
-ICON_PT = 30
-"""Maximum side of an icon, in points."""
-
 
 @dataclass(frozen=True)
 class Material:
@@ -79,10 +76,9 @@ class Material:
         return step.passage if step is not None and score >= max(self.scores) - PROCEDURE_FURTHER else None
 
     def marked(self, number: int) -> list[Candidate]:
-        """Return the candidates of a passage that answer, best first; of a procedure, which is unfolded around it, a step."""
+        """Return the candidates of a passage that answer, best first."""
         ranked = self.by_passage[number]
-        marked = [candidate for score, candidate in ranked[:MOST_MARKED] if score >= ranked[0][0] - MARKED]
-        return sorted(marked, key=lambda candidate: number == self.procedure and not candidate.is_step)
+        return [candidate for score, candidate in ranked[:MOST_MARKED] if score >= ranked[0][0] - MARKED]
 
 
 def extract(
@@ -308,19 +304,14 @@ def _is_empty(fold: Sequence[Part]) -> bool:
 
 
 def _answer_first(parts: Sequence[Part], *, figures_lead: bool) -> list[Part]:
-    """Return a passage's parts with figures that don't lead, and folds, behind the answer that they precede; icons are folded."""
+    """Return a passage's parts with figures that don't lead, and folds, behind the answer that they precede."""
     first = next((n for n, part in enumerate(parts) if not part.folded and (figures_lead or part.type != "figure")), 0)
     second = first + 1 + any(part.type == "table" for part in parts[first + 1 : first + 2])  # a caption keeps its table
     stop = next((number for number in range(second, len(parts)) if parts[number].folded), len(parts))
     return [
         *parts[first:second],
-        *(_without_icon(part) for part in parts[:first] if part.type == "figure" and not part.folded),
+        *(part for part in parts[:first] if part.type == "figure" and not part.folded),
         *parts[second:stop],
         *(part for part in parts[:first] if part.folded),
         *parts[stop:],
     ]
-
-
-def _without_icon(figure: FigurePart) -> FigurePart:
-    x0, y0, x1, y1 = figure.bbox
-    return figure.model_copy(update={"folded": True}) if max(x1 - x0, y1 - y0) <= ICON_PT else figure

@@ -12,7 +12,7 @@ from schemas.evidence import CitedFigure, Hit
 from schemas.models import Message, Request
 from schemas.ports import StreamingModel
 from schemas.tags import TagTemplate
-from tasks.answering.candidates import repeats_question, stems
+from tasks.answering.candidates import stems
 from tasks.answering.compose import ModelInput
 from tasks.answering.highlight import content_words, sentences
 from tasks.answering.passages import read_passage
@@ -112,6 +112,9 @@ NEAR = 0.5
 """Minimum share of a cited text's words, without the question's, in two adjacent sentences of its passage. Of twenty
 inventions without a number or a name (in the tests) none reaches it, and of twenty true paraphrases 19 do."""
 
+_YES_OR_NO = re.compile(
+    r"\W*(?:is|are|was|were|do|does|did|can|could|may|must|should|will|would|has|have|had)\b", re.IGNORECASE
+)
 _MARKER = re.compile(r"\A\s*(?:[-*•]|\(?\w{1,2}[.)])\s+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _NAME = re.compile(r"(?<=[\w,;:] )[A-Z]\w{2,}|\w*[a-z0-9]_\w+|\b[A-Z]{2,}\d*\b")
@@ -142,7 +145,7 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
             *_NUMBER.findall(question),
             *_WORD.findall(question.casefold()),
         }
-        if not details and repeats_question(claim, question):
+        if not details and _repeats_question(claim, question):
             checked.append(part.model_copy(update={"citations": []}))
             continue
         passage_sentences = [_said(text, question, claim) for text in passages]
@@ -166,6 +169,13 @@ def with_support(parts: Sequence[Part], passages: Sequence[str], question: str) 
         unsupported += bool(part.citations or details) and not citations
         checked.append(part.model_copy(update={"citations": citations}))
     return checked, unsupported
+
+
+def _repeats_question(text: str, question: str) -> bool:
+    """Return whether a text asks something itself, or says nothing beyond a question other than one for yes or no."""
+    words = stems(content_words(text))
+    says_more = not words or not words <= stems(question) or _YES_OR_NO.match(question) is not None
+    return text.rstrip().endswith("?") or not says_more
 
 
 def _said(text: str, question: str, claim: str) -> list[str]:

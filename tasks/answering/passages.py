@@ -365,16 +365,8 @@ def is_table_caption(blocks: Sequence[PassageBlock], block_number: int) -> bool:
 
 def paragraph_before(blocks: Sequence[PassageBlock], block_number: int) -> int | None:
     """Return the nearest paragraph before a block, skipping figures; None at a heading or the start."""
-    return _first_paragraph(blocks, range(block_number - 1, -1, -1))
-
-
-def paragraph_after(blocks: Sequence[PassageBlock], block_number: int) -> int | None:
-    """Return the nearest paragraph after a block, skipping figures; None at a heading or the end."""
-    return _first_paragraph(blocks, range(block_number + 1, len(blocks)))
-
-
-def _first_paragraph(blocks: Sequence[PassageBlock], numbers: range) -> int | None:
-    number = next((number for number in numbers if blocks[number].style != "figure"), None)
+    numbers = (number for number in range(block_number - 1, -1, -1) if blocks[number].style != "figure")
+    number = next(numbers, None)
     return number if number is not None and blocks[number].style in ("prose", "item") else None
 
 

@@ -22,7 +22,6 @@ from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.fuse import fuse, fuse_shares, in_turn, summed
 from tasks.answering.retrievers import (
-    FUSED,
     NO_WORDS,
     POOL,
     SHOWN_CHARS,
@@ -69,19 +68,9 @@ def retrieve(search: Search, query: EmbeddedQuery, plan: Steps, *, k: int, filte
     if plan.documents is not None:
         filters = _in_documents(search, plan.documents, query, filters)
     # Steps that choose among rows need more of them than they return.
-    is_chosen = bool(plan.rerank or plan.select.diversity)
-    is_fused = len(plan.retrieve) > 1
-    by_ranks = is_fused and not is_chosen and plan.fuse.method == "rrf"
-    depth = max(POOL, k) if is_fused or is_chosen else k
-    if by_ranks and k <= FUSED:
-        depth = FUSED
-    rankings = _rankings(search, plan.retrieve, query, depth, filters)
-    ranked = _fused(search, plan, rankings, depth)
-    # A longer answer begins with the shorter one, which is fused from fewer rows, so that pages of an answer fit together.
-    if by_ranks and depth > FUSED:
-        ranked = _concatenate(
-            _by_ranks(plan, [retriever_ranking[:FUSED] for retriever_ranking in rankings])[:FUSED], ranked
-        )
+    chooses = len(plan.retrieve) > 1 or plan.rerank or plan.select.diversity
+    depth = max(POOL, k) if chooses else k
+    ranked = _fused(search, plan, _rankings(search, plan.retrieve, query, depth, filters), depth)
     for step in plan.rerank:
         ranked = reranked(search, step, query, ranked)
     return _selected(search, plan, query, ranked, k)
@@ -195,20 +184,10 @@ def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) 
             case "in_turn":
                 return record.keep(in_turn(rankings))
             case "rrf":
-                return record.keep(_by_ranks(plan, rankings))
+                return record.keep(fuse([*map(ids, rankings)], k=plan.fuse.rrf_k, weights=plan.fuse.weights))
             case "shares":
                 weights = plan.fuse.weights or [1 / len(rankings)] * len(rankings)
                 return record.keep(fuse_shares(rankings, weights, depth=depth))
-
-
-def _by_ranks(plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
-    return fuse([*map(ids, rankings)], k=plan.fuse.rrf_k, weights=plan.fuse.weights)
-
-
-def _concatenate(first: Ranked, second: Ranked) -> Ranked:
-    """Return the rows of a shallower search, then the others, with scores that never rise."""
-    first_ids, lowest_score = set(ids(first)), first[-1][1] if first else 0.0
-    return [*first, *((name, min(score, lowest_score)) for name, score in second if name not in first_ids)]
 
 
 def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked, k: int) -> Ranked:

@@ -20,14 +20,7 @@ Ranked = list[tuple[str, float]]
 """``(evidence_id, score)``, best first."""
 
 POOL = 200
-"""Minimum number of rows from each retriever if rows are reranked or diversified, or more than ``FUSED`` are wanted."""
-
-FUSED = 30
-"""Rows from each retriever for a rank fusion of at most as many rows.
-
-On ``dev``, recall at 10 is .927 inside the document and .909 over the corpus; with 50 rows .935 and .912, at 9 to 13 % of a
-question's time with Weaviate. Recall at 5 is the same.
-"""
+"""Minimum number of rows from each retriever if rankings are fused, reranked or diversified."""
 
 NO_WORDS = "there are no words to search by"
 """A trace's note on a step that needs words, for a picture alone."""

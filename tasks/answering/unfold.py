@@ -13,7 +13,6 @@ from tasks.answering.passages import (
     Passage,
     is_table_caption,
     kept_blocks,
-    paragraph_after,
     paragraph_before,
     runs,
 )
@@ -51,17 +50,6 @@ _IMPERATIVE = re.compile(
     re.IGNORECASE,
 )
 """A sentence that tells to do something: a word that may be a verb, and what it may be done to."""
-
-
-_POINTS_AT_PICTURE = re.compile(
-    r"\b(?:figures?|fig\.|images?|pictures?|screenshots?|diagrams?|charts?|plots?|shown|drawing|illustrat\w+|looks? like)\b",
-    re.IGNORECASE,
-)
-_POINTS_AT_CODE = re.compile(
-    r"\b(?:here|above|(?:this|these|the preceding|the previous) (?:examples?|codes?|commands?|programs?|scripts?|functions?|"
-    r"lines?|statements?|listings?|snippets?|declarations?|settings?))\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass
@@ -154,8 +142,6 @@ class Unfolded:
         for block_number in self.procedure:
             if not (is_long and blocks[block_number].style == "code"):
                 self._show(block_number, [0] if is_long and blocks[block_number].style in ("item", "prose") else None)
-        if procedure:
-            self._show_introduction(procedure.start)
 
     def _numbered_steps(self, lists: Sequence[range], best: Candidate, how_to_terms: Set[str]) -> range:
         """Return the numbered list that is a procedure for the question; empty if there is none.
@@ -197,11 +183,6 @@ class Unfolded:
             steps = steps[:-1] if steps[-1] > best else steps[1:]
         return steps
 
-    def _show_introduction(self, first: int) -> None:
-        introduction = paragraph_before(self.passage.blocks, first)
-        if introduction is not None and self.passage.blocks[introduction].introduces:
-            self._show_last_sentence(introduction)
-
     def _show_last_sentence(self, block_number: int) -> None:
         self._show(block_number, [len(self.passage.blocks[block_number].sentences) - 1])
 
@@ -213,11 +194,10 @@ class Unfolded:
             has_caption = candidate.block > 0 and is_table_caption(blocks, candidate.block - 1)
             if has_caption:
                 self._show(candidate.block - 1)
-            self._show_introduction(candidate.block - has_caption)
             return
         run = next((run for run in lists if candidate.block in run), None)
         if run is not None and candidate.block not in self.procedure:
-            self._show_list(run, candidate.block, candidate.sentence, SHORT_LIST)
+            self._show_list(run, candidate.block, SHORT_LIST)
             return
         self._show(candidate.block, [candidate.sentence])
         # A sentence that begins with "It" or "This" is understood only with the one before.
@@ -231,7 +211,6 @@ class Unfolded:
                 self._show(candidate.block, [candidate.sentence - 1])
             elif previous is not None:
                 self._show_last_sentence(previous)
-        self._show_code(candidate)
 
     def _show_introduced(self, lists: Sequence[range]) -> None:
         """Show the list or table that an unfolded sentence with a colon introduces, and the code behind an unfolded one."""
@@ -242,7 +221,7 @@ class Unfolded:
                 continue
             introduced = next((run for run in lists if run.start == after and blocks[number].introduces), None)
             if introduced is not None:
-                self._show_list(introduced, after, 0, SCREEN)
+                self._show_list(introduced, after, SCREEN)
             elif blocks[number].introduces and blocks[after].style == "table":
                 self._show(after, ())
             # Code follows the sentence about it, with a colon or without.
@@ -253,38 +232,15 @@ class Unfolded:
     def _words(self, block_numbers: range) -> int:
         return sum(len(self.passage.blocks[block_number].text.split()) for block_number in block_numbers)
 
-    def _show_list(self, run: range, block_number: int, sentence: int, most_words: int) -> None:
-        """Show a list whole if it is numbered or has few words, or else the item that answers."""
-        blocks = self.passage.blocks
-        is_numbered = blocks[run.start].number is not None and all(blocks[number].style != "code" for number in run)
-        first, stop = run.start, run.stop
-        if self._words(run) > (SCREEN if is_numbered else most_words):
-            items = [number for number in run if blocks[number].style == "item"]
-            first = max(number for number in items if number <= block_number)
-            stop = min((number for number in items if number > first), default=run.stop)
-        if self._words(range(first, stop)) > SCREEN:
-            self._show(first, [0])
-            self._show(block_number, [sentence])
-            return
-        for number in range(first, stop):
+    def _show_list(self, run: range, block_number: int, most_words: int) -> None:
+        """Show a list whole if it has few words, a numbered one up to ``SCREEN``; or else the block that answers."""
+        is_numbered = self.passage.blocks[run.start].number is not None
+        is_short = self._words(run) <= (SCREEN if is_numbered else most_words)
+        for number in run if is_short else (block_number,):
             self._show(number)
-        self._show_introduction(run.start)
-
-    def _show_code(self, candidate: Candidate) -> None:
-        """Show the sentence before code that answers, and the code that a sentence is about."""
-        blocks = self.passage.blocks
-        block = blocks[candidate.block]
-        if block.style == "code" and (previous := paragraph_before(blocks, candidate.block)) is not None:
-            self._show_last_sentence(previous)
-        # A paragraph below code is about it if it points there ("the code above"), or begins with a pronoun.
-        before = next((n for n in range(candidate.block - 1, -1, -1) if blocks[n].style != "figure"), None)
-        if block.style == "prose" and before is not None and blocks[before].style == "code":
-            text = block.sentence(candidate.sentence)
-            if _POINTS_AT_CODE.search(text) or (candidate.sentence == 0 and _REFERS.match(text)):
-                self._show(before)
 
     def _show_figures(self, asked_figures: Collection[str]) -> None:
-        """Show the figures asked for, those between unfolded blocks, and those beside a sentence that refers to a picture."""
+        """Show the figures asked for, and those between unfolded blocks."""
         blocks = self.passage.blocks
         is_figure_passage = self.passage.rows[0].modality is Modality.FIGURE
         for block_number in self.kept_block_numbers:
@@ -293,19 +249,5 @@ class Unfolded:
                 is_figure_passage
                 or any(number in block.text for number in asked_figures)
                 or {block_number - 1, block_number + 1} <= self.sentences.keys()
-                or any(
-                    map(
-                        self._refers_to_picture,
-                        (paragraph_before(blocks, block_number), paragraph_after(blocks, block_number)),
-                    )
-                )
             ):
                 self._show(block_number)
-
-    def _refers_to_picture(self, block_number: int | None) -> bool:
-        """Return whether a block is an unfolded item, or has an unfolded sentence that refers to a picture."""
-        if block_number is None or block_number not in self.sentences:
-            return False
-        block = self.passage.blocks[block_number]
-        texts = map(block.sentence, self.sentences[block_number])
-        return block.style == "item" or any(map(_POINTS_AT_PICTURE.search, texts))

@@ -76,8 +76,6 @@ def test_the_manifest_has_what_golden_questions_taught(tmp_path: Path) -> None:
         (ASKED, "Which screws of Zephyron hold the steel winch?"),
         ("How is the steel winch held?", "How is the steel winch of 98765 kg held?"),
         ("What does the picture of the steel winch show?", "What does Figure 98 of the steel winch show?"),
-        ("Which screws hold the steel winch?", "What price does the steel winch have?"),
-        ("How much does the steel winch hold?", "What price does the steel winch hold?"),
     ],
 )
 def test_what_no_passage_has_lowers_confidence(published: Workspace, question: str, doubtful: str) -> None:

@@ -36,7 +36,13 @@ def _table(caption: str, *rows: list[str]) -> Hit:
     return _hit("t", tagged, modality=Modality.TABLE).model_copy(update={"tagged_rows": list(rows), "rows": cells})
 
 
-def _ask(question: str, rows: Sequence[Hit], ranking: Sequence[str] = (), max_passages: int = 4) -> AnswerResult:
+def _ask(
+    question: str,
+    rows: Sequence[Hit],
+    ranking: Sequence[str] = (),
+    max_passages: int = 4,
+    figures: Sequence[tuple[Hit, float]] = (),
+) -> AnswerResult:
     """Answer by the words of the question alone: all sentences are equally near."""
     ranked = list(ranking) or [row.evidence_id for row in rows]
     by_id = {row.evidence_id: row for row in rows}
@@ -45,7 +51,7 @@ def _ask(question: str, rows: Sequence[Hit], ranking: Sequence[str] = (), max_pa
     passages = [read_passage([by_id[name] for name in run], ranks, TEMPLATE) for run in around(positions, ranked)]
     some = candidates(passages, TEMPLATE)
     scored, _ = scores(question, some, passages, lambda compared: [0.0] * len(compared), max_passages=max_passages)
-    material = Material(question, passages, some, scored, tags={FIGURES[0].figure_id: TAGS[0]})
+    material = Material(question, passages, some, scored, tags={FIGURES[0].figure_id: TAGS[0]}, figures=figures)
     return extract([material], TEMPLATE, corpus="c", version="v", max_passages=max_passages)
 
 
@@ -96,7 +102,6 @@ def test_all_steps_of_a_procedure_stand_in_order_and_none_of_another() -> None:
         steps = [text for text in texts if text[0].isdigit()]
         first = [text for text in steps if "Z" not in text][:4]
         assert first == ["1. Home the axis.", "2. Select the X axis.", "3. Measure the diameter.", "4. Enter it."]
-        assert "A session might be:" in texts
 
 
 def test_figures_stand_where_their_tags_stood() -> None:
@@ -189,12 +194,6 @@ def test_a_list_that_the_answering_sentence_introduces_stands_with_it() -> None:
     assert len(texts) == 6
 
 
-def test_a_question_for_a_number_is_answered_by_a_sentence_that_has_one() -> None:
-    decoys = [f"The winch lifts what {source} says. {LONG}" for source in ("its plate", "the list", "the maker", "the law")]
-    answer = _ask("How much does the winch lift?", [_hit("a", "\n\n".join([*decoys, "The winch lifts 300 kg."]))])
-    assert "The winch lifts 300 kg." in _marked(answer)
-
-
 def test_a_figure_far_down_the_ranking_is_left_out_unless_a_figure_is_asked_for() -> None:
     texts = [_hit(f"{number}", f"The flange bolt takes {number} Nm.", section=f"{number}") for number in range(3)]
     rows = [*texts, _hit("b", f"{TAGS[1]}\nA parrot", modality=Modality.FIGURE)]
@@ -217,17 +216,6 @@ def test_code_keeps_its_line_breaks_and_stands_with_the_sentence_before_it() -> 
     answer = _ask("How do I draw a line?", [_hit("a", f"{LONG}\n\nTo draw a line, write:\n\n{code}\n\n{LONG}")])
     visible_parts = [part for part in answer.parts if isinstance(part, TextPart) and not part.folded]
     assert [(part.style, part.text) for part in visible_parts] == [("prose", "To draw a line, write:"), ("code", code)]
-
-
-def test_code_and_its_picture_stand_before_the_paragraph_about_them() -> None:
-    code = "filldraw(circle^^wide,evenodd);\nshipout();"
-    fenced = f"```\n{code}\n```"
-    about = "The even-odd rule here fills the ring between the circles."
-    pictures = f"{TAGS[1]}\n\n{LONG}\n\n{TAGS[2]}\n\n{LONG}\n\n{TAGS[0]}"
-    answer = _ask(
-        "What fills the ring?", [_hit("a", f"{LONG}\n\n{fenced}\n\n{TAGS[1]}\n\n{about}\n\n{LONG}\n\n{pictures}")]
-    )
-    assert _unfolded(answer) == [code, "f2", about]
 
 
 def test_code_that_a_paragraph_does_not_speak_of_stays_folded() -> None:
@@ -352,14 +340,14 @@ def test_a_label_that_answers_is_shown_with_the_paragraph_that_explains_it() -> 
 
 
 def test_a_figure_above_the_sentence_that_answers_stands_below_it_unless_pictures_are_asked_for() -> None:
-    text = f"{TAGS[0]}\n\nAs shown, the flange bolt takes 9 Nm.\n\n{LONG}"
-    for side, below in ((90, ["f1"]), (20, [])):
-        figure = FIGURES[0].model_copy(update={"bbox": (0, 0, side, side)})
-        row = _hit("a", text).model_copy(update={"figures": [figure]})
-        sentence, *following = _unfolded(_ask("What torque does the flange bolt take?", [row]))
-        assert sentence == "As shown, the flange bolt takes 9 Nm."
-        assert following == below  # icons are folded
-        assert _unfolded(_ask("Which picture shows the flange bolt?", [row]))[0] == "f1"
+    rows = [_hit("a", f"{TAGS[0]}\n\nThe flange bolt takes 9 Nm.\n\n{LONG}")]
+    picture = _hit("f", TAGS[0], modality=Modality.FIGURE).model_copy(update={"figure_id": FIGURES[0].figure_id})
+    asked = [(picture, 0.9)]
+    assert _unfolded(_ask("What torque does the flange bolt take?", rows, figures=asked)) == [
+        "The flange bolt takes 9 Nm.",
+        "f1",
+    ]
+    assert _unfolded(_ask("Which picture shows the flange bolt?", rows, figures=asked))[0] == "f1"
 
 
 def test_no_fold_holds_a_heading_alone() -> None:
@@ -373,17 +361,6 @@ def test_the_sentence_that_answers_best_comes_first() -> None:
     assert _unfolded(answer) == ["The flange bolt torque of pump A is 9 Nm.", "The flange bolt torque is known."]
     folded = [part.text for part in answer.parts if isinstance(part, TextPart) and part.folded]
     assert folded == [LONG, LONG]
-
-
-@pytest.mark.parametrize(
-    "definition", ["A split is one of the halves of a payment.", "Split\n\nOne of the halves of a payment."]
-)
-def test_a_question_for_a_definition_is_answered_by_the_sentence_that_defines(definition: str) -> None:
-    rows = [
-        _hit("a", "A split can be selected. The second split is deleted when the split is empty."),
-        _hit("b", definition, section="Terms"),
-    ]
-    assert _unfolded(_ask("What is a split?", rows))[0] == definition.partition("\n")[0]
 
 
 def test_a_list_that_has_nothing_of_the_question_is_no_procedure() -> None:
@@ -409,14 +386,6 @@ def test_the_steps_of_a_procedure_are_shown_though_another_passage_scores_better
         "2. Name the account.",
         "3.Save it.",
     ]
-
-
-def test_the_alternative_text_of_an_image_does_not_begin_an_answer() -> None:
-    rows = [
-        _hit("a", "This image shows the flange bolt and its torque."),
-        _hit("b", "The flange bolt takes a torque of 9 Nm.", section="Torque"),
-    ]
-    assert _unfolded(_ask("What torque does the flange bolt take?", rows))[0] == rows[1].text
 
 
 def test_what_follows_the_sentence_is_read_on_over_the_borders_of_rows_to_a_heading() -> None:
@@ -462,7 +431,6 @@ def test_a_problem_is_answered_by_what_stands_behind_it(problem: str) -> None:
     solution = "Solution: release the emergency stop."
     answer = _ask("What if the spindle doesn't turn?", [_hit("a", f"{LONG}\n\n{problem}\n\n{solution}\n\n{LONG}")])
     assert _unfolded(answer) == [problem, solution]
-    assert _marked(answer)[-1] == solution
 
 
 def test_a_table_that_the_answering_sentence_introduces_is_shown() -> None:

@@ -17,10 +17,10 @@ from schemas.filters import Filters, Modality
 from schemas.ports import Vector
 from schemas.retrieval import Steps
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.fuse import fuse, fuse_shares
+from tasks.answering.fuse import fuse_shares
 from tasks.answering.presets import alone, changed, packaged, preset_named
 from tasks.answering.retrieve import diversify, retrieve
-from tasks.answering.retrievers import FUSED, STOP_WORDS, Search, without
+from tasks.answering.retrievers import STOP_WORDS, Search, without
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import IMAGE, LATE, TEXT
 from tests.contract.test_search_index import (
@@ -28,11 +28,9 @@ from tests.contract.test_search_index import (
     PAGES,
     ROWS,
     VECTORS,
-    evidence_id,
     fill,
     ids,
     places,
-    unit_vectors,
 )
 from tests.memory_index import MemoryIndex
 from tests.papers import PAPERS
@@ -116,24 +114,6 @@ def test_stop_words_are_left_out_unless_they_are_all_there_is(index: MemoryIndex
 
 
 BM25, DENSE = {"by": "bm25"}, {"by": "dense"}
-
-
-def test_a_longer_list_fused_by_ranks_begins_as_a_shorter_one() -> None:
-    """Each retriever gives ``FUSED`` rows where no more are wanted, else 200, of which the first are fused by themselves."""
-    memory_index = MemoryIndex()
-    rows = [{**ROWS[number % 60], "evidence_id": evidence_id(number)} for number in range(400)]
-    texts = [" ".join(["firmware"] * (number * 7 % 400) + ["padding"] * 60) for number in range(400)]
-    fill(memory_index, [{**row, "text": text} for row, text in zip(rows, texts, strict=True)], unit_vectors(400, seed=8))
-    plan = steps(retrieve=[BM25, DENSE])
-    words, meaning = (
-        ids(search(memory_index, "firmware", steps(retrieve=[retriever]), 200)) for retriever in (BM25, DENSE)
-    )
-    shorter, longer, longest = (ids(search(memory_index, "firmware", plan, k)) for k in (FUSED, 120, 200))
-    assert longest[:120] == longer
-    assert longer[:FUSED] == shorter == [name for name, _ in fuse([words[:FUSED], meaning[:FUSED]])][:FUSED]
-    behind = [name for name, _ in fuse([words, meaning]) if name not in shorter]
-    assert longest == [*shorter, *behind][:200], "what the two together rank best behind those"
-    assert {*longest} - {*words[:FUSED], *meaning[:FUSED]}, "rows that neither has among its first ones"
 
 
 @pytest.mark.parametrize("method", ["rrf", "shares"])
@@ -302,7 +282,7 @@ def test_retrievers_are_asked_at_once_and_traced_in_their_order() -> None:
     plan = steps(retrieve=[{"by": "bm25"}, DENSE, {"by": "dense", "asks": "evidence", "k": 2}])
     retrieve(Search(index, trace=trace), EmbeddedQuery(EMBEDDERS, "firmware"), plan, k=3)
     assert [step.step for step in trace.steps] == ["retrieve: bm25", *["retrieve: dense text"] * 2, "fuse: rrf"]
-    assert [step.candidates for step in trace.steps][1:3] == [FUSED, 2]
+    assert [step.candidates for step in trace.steps][1:3] == [len(ROWS), 2]
     assert trace.steps[2].asked != trace.steps[0].asked == "firmware"
 
 

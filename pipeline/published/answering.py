@@ -32,6 +32,7 @@ from schemas.errors import RequestError, UserError
 from schemas.evidence import Hit
 from schemas.filters import NO_FILTERS, Filters, Modality
 from schemas.retrieval import Preset, Turn
+from schemas.tags import TagTemplate
 from tasks.answering.ask_model import reply
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
 from tasks.answering.cite import citation, figure_part
@@ -317,9 +318,7 @@ class _WrittenAnswers:
                 )
                 citations = [*citations, *([] if cited in citations else [cited])]
                 wanted_figure = next(figure for figure in hit.figures if figure.figure_id == hit.figure_id)
-                added.append(
-                    figure_part(wanted_figure, self._opened.template.write(wanted_figure.number), [cited.n], added=True)
-                )
+                added.append(figure_part(wanted_figure, TagTemplate().write(wanted_figure.number), [cited.n], added=True))
         return added, citations
 
     def _citations(self, model_input: ModelInput) -> list[Citation]:

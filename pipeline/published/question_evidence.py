@@ -102,7 +102,6 @@ class QuestionEvidence:
         hits = self.hits[: MOST_PASSAGES * RANKED]
         with trace.step("passages", question.words):
             passages = _passages(opened, hits, is_how_to(question.words))
-            tags = opened.tags({hit.doc_id for hit in hits})
             answer_candidates = candidates(passages, opened.template)
         with trace.step(f"compare: {NEARNESS.name}", question.words):
 
@@ -132,7 +131,7 @@ class QuestionEvidence:
                 pictured=figures[0][1] if figures and speaks_of_pictures(question.words) else 0.0,
                 judged=bool(self._plan.rerank) and isinstance(self._plan.rerank[-1], Scored),
             )
-        return Material(question.words, passages, answer_candidates, candidate_scores, tags, figures), features
+        return Material(question.words, passages, answer_candidates, candidate_scores, figures), features
 
 
 def _figures(

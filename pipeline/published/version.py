@@ -1,7 +1,7 @@
 """One version, opened for reading."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -362,13 +362,6 @@ class OpenVersion:
             ]
 
         return positions
-
-    def tags(self, doc_ids: Iterable[str]) -> dict[str, str]:
-        """Return the tags of documents' figures, by figure id: that of the first placement."""
-        placements = self._tagged.select(["doc_id", "figure_id", "tag"])
-        rows = placements.filter(pc.is_in(placements.column("doc_id"), pa.array(sorted(doc_ids), pa.string()))).to_pylist()
-        # Of a figure that is there several times, the first placement is written last, and stays.
-        return {row["figure_id"]: row["tag"] for row in reversed(rows)}
 
     @functools.cached_property
     def _page_rows(self) -> pa.Table:

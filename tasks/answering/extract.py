@@ -38,15 +38,13 @@ words."""
 class Material:
     """The passages by rank that an answer to a question may show, their sentences with scores, and the figures of their pages.
 
-    ``tags`` are those of figures that are mentioned and stand elsewhere, by id; ``figures`` may be asked for, best first, each
-    with a probability.
+    ``figures`` may be asked for, best first, each with a probability.
     """
 
     question: str
     passages: Sequence[Passage] = ()
     candidates: Sequence[Candidate] = ()
     scores: Sequence[float] = ()
-    tags: Mapping[str, str] = field(default_factory=dict)
     figures: Sequence[tuple[Hit, float]] = ()
 
     @cached_property
@@ -263,9 +261,8 @@ class _PassageWriter:
         """Yield the figures that a text mentions by number and that stand elsewhere."""
         labels = {label for label in mentions(text) if label.number}
         for number, figure in self.figures.items() if labels else ():
-            tag = self.answer.material.tags.get(figure.figure_id)
-            if tag and caption_label(figure.caption) in labels and self.answer.figures < MOST_FIGURES:
-                yield from self._figure(number, tag, cited, folded=False)
+            if caption_label(figure.caption) in labels and self.answer.figures < MOST_FIGURES:
+                yield from self._figure(number, TagTemplate().write(number), cited, folded=False)
 
     def _table(self, row: Hit, cited: list[int], key_rows: set[int], *, is_shown: bool) -> TablePart:
         """Return a table with its figures in their cells; tags of figures that aren't shown are dropped.
@@ -306,12 +303,6 @@ def _is_empty(fold: Sequence[Part]) -> bool:
 def _answer_first(parts: Sequence[Part], *, figures_lead: bool) -> list[Part]:
     """Return a passage's parts with figures that don't lead, and folds, behind the answer that they precede."""
     first = next((n for n, part in enumerate(parts) if not part.folded and (figures_lead or part.type != "figure")), 0)
-    second = first + 1 + any(part.type == "table" for part in parts[first + 1 : first + 2])  # a caption keeps its table
-    stop = next((number for number in range(second, len(parts)) if parts[number].folded), len(parts))
-    return [
-        *parts[first:second],
-        *(part for part in parts[:first] if part.type == "figure" and not part.folded),
-        *parts[second:stop],
-        *(part for part in parts[:first] if part.folded),
-        *parts[stop:],
-    ]
+    stop = next((number for number in range(first, len(parts)) if parts[number].folded), len(parts))
+    before = sorted(parts[:first], key=lambda part: part.folded)
+    return [*parts[first:stop], *before, *parts[stop:]]

@@ -20,9 +20,6 @@ REACH = 3
 PROCEDURE_REACH = 8
 """The same for a how-to question: procedures with pictures run over pages."""
 
-LONG_SENTENCE = 40
-"""Words beyond which each line, as on slides and forms, is a sentence."""
-
 LABEL_WORDS = 5
 """Maximum words of a paragraph without a full stop that is a label, a list item's marker included."""
 
@@ -246,17 +243,7 @@ def _with_sentences(block: PassageBlock) -> PassageBlock:
     if block.style in ("heading", "figure", "table"):
         return block
     spans = [(0, len(block.text))] if block.style == "code" else sentences(block.text)
-    return replace(block, sentences=tuple(line for span in spans for line in _lines(block, span)))
-
-
-def _lines(block: PassageBlock, span: Span) -> Iterator[Span]:
-    """Yield a sentence, or its lines if it is long prose."""
-    text = block.text[slice(*span)]
-    if block.style == "code" or "\n" not in text or len(text.split()) <= LONG_SENTENCE:
-        yield span
-        return
-    for line in re.finditer(r"[^\n]*\S", text):
-        yield span[0] + line.start(), span[0] + line.end()
+    return replace(block, sentences=tuple(spans))
 
 
 def runs(blocks: Sequence[PassageBlock]) -> list[range]:

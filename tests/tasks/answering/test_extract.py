@@ -51,7 +51,7 @@ def _ask(
     passages = [read_passage([by_id[name] for name in run], ranks, TEMPLATE) for run in around(positions, ranked)]
     some = candidates(passages, TEMPLATE)
     scored, _ = scores(question, some, passages, lambda compared: [0.0] * len(compared), max_passages=max_passages)
-    material = Material(question, passages, some, scored, tags={FIGURES[0].figure_id: TAGS[0]}, figures=figures)
+    material = Material(question, passages, some, scored, figures=figures)
     return extract([material], TEMPLATE, corpus="c", version="v", max_passages=max_passages)
 
 

@@ -4,7 +4,6 @@ import functools
 from collections import defaultdict
 from collections.abc import Sequence
 
-from backends.engines.analyser import query_terms
 from pipeline.published.version import OpenVersion
 from schemas.answers import AnswerResult
 from schemas.evidence import Hit
@@ -126,7 +125,6 @@ class QuestionEvidence:
                 hits,
                 self._resolved,
                 word_score=opened.word_score,
-                analyse=lambda text: query_terms(text, opened.counts.documents_by_language),
                 sentence=max(near_similarities, default=0.0),
                 pictured=figures[0][1] if figures and speaks_of_pictures(question.words) else 0.0,
                 judged=bool(self._plan.rerank) and isinstance(self._plan.rerank[-1], Scored),

@@ -4,7 +4,7 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from schemas.filters import Modality
@@ -126,7 +126,7 @@ def _word_scores(question: str, candidates: Sequence[Candidate], passages: Seque
     terms = stems(content_words(question))
     shared_terms = [terms & stems(candidate.context) for candidate in candidates]
     frequency = Counter(word for candidate_terms in shared_terms for word in candidate_terms)
-    rarity = rarity_of(frequency, frequency, len(candidates))
+    rarity = {word: math.log(1 + (len(candidates) - count + 0.5) / (count + 0.5)) for word, count in frequency.items()}
     total_rarity = math.fsum(rarity.values()) or 1.0
 
     def share(candidate_terms: Iterable[str]) -> float:
@@ -136,12 +136,6 @@ def _word_scores(question: str, candidates: Sequence[Candidate], passages: Seque
         WORDS * share(candidate_terms) + RANKED / (1 + passages[candidate.passage].rank)
         for candidate, candidate_terms in zip(candidates, shared_terms, strict=True)
     ]
-
-
-def rarity_of(frequency: Mapping[str, int], words: Iterable[str], texts: int) -> dict[str, float]:
-    """Return the inverse frequency of words of which ``frequency`` of so many texts have each."""
-    counts = {word: frequency.get(word, 0) for word in words}
-    return {word: math.log(1 + (texts - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
 
 
 def stems(text: str) -> set[str]:

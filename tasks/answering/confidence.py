@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 
 from schemas.corpus import AnswerOptions
 from schemas.evidence import Hit
@@ -13,17 +12,14 @@ from schemas.ports import ReadableIndex, Vector
 from schemas.text import folded_words, mentions
 from schemas.versions import Calibration, FeatureScale
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.highlight import content_words, sentences
+from tasks.answering.highlight import content_words
 from tasks.enriching.spaces import DEFAULT
 
 NEARNESS = DEFAULT
 """The space in which sentences and passages are compared with a question."""
 
 PASSAGES = 4
-"""Number of passages examined."""
-
-AGREED = 10
-"""Rows of each retriever whose overlap is its agreement with the other."""
+"""Number of passages among whose sentences the nearest is."""
 
 STEEPNESS = 2.0
 """Slope of the logistic curve: one standard deviation above the mean gives .88."""
@@ -38,11 +34,8 @@ DEFAULT_CALIBRATION = Calibration(
     text_model=MINILM,
     features={
         "words": FeatureScale(mean=0.440, scale=0.226),
-        "coverage": FeatureScale(mean=0.470, scale=0.271),
-        "pairs": FeatureScale(mean=0.301, scale=0.306),
         "sentence": FeatureScale(mean=0.513, scale=0.222),
         "nearness": FeatureScale(mean=0.455, scale=0.207),
-        "agreement": FeatureScale(mean=0.312, scale=0.248),
     },
     abstain_below=0.15,
     sure_above=0.4,
@@ -58,12 +51,13 @@ WEIGHTS: Mapping[str, float] = {
     "absent_labels": -2.4,
     "pictured": 2.1,
 }
-"""Weights of what tells apart questions about the same document, added to the logit of the mean of the six other kinds.
+"""Weights of what tells apart questions about the same document, added to the logit of the mean of the three other kinds.
 
 Logistic regression over 458 answerable and 56 unanswerable questions in their documents, 400 over all documents, and 700 made
 unanswerable: asked without their document, or with a name, figure or year that it lacks. Areas under the curve on documents that
 were not fitted: 0.80 for the mean of the six, 0.85 with the four; without names 0.81, numbers 0.847, pictures 0.841; without
 labels 0.849, but then half instead of four fifths of the questions about a figure that doesn't exist are doubted (decision 14).
+Three of the six went since: without them the areas are larger.
 """
 
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][\w-]+")
@@ -81,7 +75,6 @@ def gather(
     filters: Filters,
     *,
     word_score: Callable[[str, Filters], float | None],
-    analyse: Callable[[str], Sequence[str]],
     sentence: float,
     pictured: float = 0.0,
     judged: bool = False,
@@ -89,64 +82,29 @@ def gather(
     """Return the evidence that the best passages, best first, answer a query with words; {} if there are none.
 
     - words: BM25 score of the best passage, relative to the sum of the best scores of each word alone.
-    - coverage: share of the question's words that one passage holds, weighted by rarity.
-    - pairs: share of pairs of neighbouring words that one sentence holds, weighted alike.
     - sentence, nearness: cosine of the nearest sentence (``sentence``), and of the nearest passage.
-    - agreement: share of the first rows that BM25 and vectors have in common.
     - absent_names, absent_numbers, absent_labels: share of the question's names that no row has, and of its numbers, figures and
       tables that no passage has.
     - pictured: probability of the best figure, if the question asks for a picture (``pictured``).
     - reranker: the best passage's score by a scoring model, if one ranked the hits (``judged``).
     """
-    best = hits[:PASSAGES]
-    if not best:
+    if not hits:
         return {}
-    vector = query.vector(NEARNESS.name)
-    nearest = index.dense(vector, AGREED, filters, NEARNESS.name)
-    lexical = index.bm25(query.words, AGREED, filters)
-    texts = [[hit.text[start:end] for start, end in sentences(hit.text)] for hit in best]
-    weights = {word: word_score(word, filters) for word in dict.fromkeys(folded_words(content_words(query.words)))}
-    evidence = _word_evidence(weights, analyse, texts, lexical[0][1] if lexical else 0.0)
-    evidence |= _absences(query.words, weights, hits)
-    evidence |= {"pictured": pictured}
-    evidence["sentence"] = sentence
-    evidence["nearness"] = nearest[0][1] if nearest else 0.0
-    evidence["agreement"] = len({row for row, _ in nearest} & {row for row, _ in lexical}) / AGREED
+    best_scores = {word: word_score(word, filters) for word in dict.fromkeys(folded_words(content_words(query.words)))}
+    known_scores = [score for score in best_scores.values() if score is not None]
+    # A word that is in no row has no score: it weighs as much as the rarest of the others.
+    possible = sum(known_scores) + (len(best_scores) - len(known_scores)) * max(known_scores, default=0.0)
+    lexical = index.bm25(query.words, 1, filters)
+    nearest = index.dense(query.vector(NEARNESS.name), 1, filters, NEARNESS.name)
+    evidence = _absences(query.words, best_scores, hits) | {
+        "words": lexical[0][1] / possible if lexical and possible else 0.0,
+        "sentence": sentence,
+        "nearness": nearest[0][1] if nearest else 0.0,
+        "pictured": pictured,
+    }
     if judged:
         evidence["reranker"] = hits[0].score
     return evidence
-
-
-def _word_evidence(
-    weight_by_word: Mapping[str, float | None],
-    analyse: Callable[[str], Sequence[str]],
-    texts: Sequence[Sequence[str]],
-    best: float,
-) -> Evidence:
-    question_terms = [(word, terms) for word in weight_by_word if (terms := frozenset(analyse(word)))]
-    top_weights = [weight_by_word[word] for word, _ in question_terms]
-    rarest = max((weight for weight in top_weights if weight is not None), default=0.0)
-    # A word that is in no row has no score: it weighs as much as the rarest of the others.
-    weights = [rarest if weight is None else weight for weight in top_weights]
-    if not sum(weights):
-        return {"words": 0.0, "coverage": 0.0, "pairs": 0.0}
-    # Of each sentence of each passage: which words of the question it holds.
-    presence = [
-        [
-            [not terms.isdisjoint(sentence_terms) for _, terms in question_terms]
-            for sentence_terms in map(set, map(analyse, text))
-        ]
-        for text in texts
-    ]
-    passages = [list(map(any, zip(*text, strict=True))) for text in presence if text]
-    # A question of one word has no pairs, so the word stands in for them.
-    pair_weights = [first + second for first, second in pairwise(weights)] or weights
-    pair_presence = [[first and second for first, second in pairwise(row)] or row for text in presence for row in text]
-    return {
-        "words": best / sum(weights),
-        "coverage": max((_share(row, weights) for row in passages), default=0.0),
-        "pairs": _share(list(map(any, zip(*pair_presence, strict=True))), pair_weights) if pair_presence else 0.0,
-    }
 
 
 def _absences(question: str, weight_by_word: Mapping[str, float | None], hits: Sequence[Hit]) -> Evidence:
@@ -165,12 +123,6 @@ def _absences(question: str, weight_by_word: Mapping[str, float | None], hits: S
 
 def _mean(flags: Sequence[bool]) -> float:
     return sum(flags) / len(flags) if flags else 0.0
-
-
-def _share(presence: Sequence[bool], weights: Sequence[float]) -> float:
-    return math.fsum(weight for is_present, weight in zip(presence, weights, strict=True) if is_present) / math.fsum(
-        weights
-    )
 
 
 def confidence(evidence: Evidence, calibration: Calibration) -> float:

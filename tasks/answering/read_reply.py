@@ -302,8 +302,8 @@ class _Writer:
         for place, (figures_named, numbers) in zip(places, names, strict=True):
             cited[max(start for start in starts if start < place or not start)] += numbers
             if figures_named:
-                stop = _STOPS.match(text, place)
-                figures.setdefault(stop.end() if stop else place, []).extend(figures_named)
+                stops = _STOPS.match(text, place)
+                figures.setdefault(stops.end() if stops else place, []).extend(figures_named)
         cuts = {start for before, start in pairwise(starts) if cited[before] or cited[start]}
         continues = False
         for start, stop in pairwise(sorted({0, len(text), *cuts, *figures})):

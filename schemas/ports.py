@@ -89,16 +89,6 @@ class ObjectStore(Protocol):
         """Write a mutable object if its ETag is ``expected`` (None: if it doesn't exist). Return whether it was written."""
 
 
-class Spill(Protocol):
-    """Rows spilled to disk and read back grouped by the value of one column."""
-
-    def add(self, table: pa.Table) -> None:
-        """Spill rows."""
-
-    def tables(self) -> Iterator[pa.Table]:
-        """Yield all rows, those that share a value in one table, in the order added; ends adding."""
-
-
 class DocumentSource(Protocol):
     """Where PDFs come from."""
 

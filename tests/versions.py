@@ -1,19 +1,21 @@
 """A version's rows in memory: read, assembled, and held to laws, as the stages do it with files."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.row_parts import Facts, VersionParts, by_document, new_rows, write_version_rows
+from pipeline.stages.assemble import number_all
 from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
 from schemas.gates import GateVerdict
 from schemas.ports import ObjectStore
 from schemas.tags import TagTemplate
 from tasks.versions import check
-from tasks.versions.assemble import DocumentChunks, make_rows, number_version, numbered_figures, with_sources
+from tasks.versions.assemble import DocumentChunks, Pictures, TagNumbers, make_rows, numbered_figures, with_sources
 
 ALWAYS = ["pages", "hybrid", "dense", "bm25"]
 """The modes that every version can be searched in."""
@@ -37,19 +39,6 @@ def write_version(
         return write_version_rows(store, version, VersionParts(), {}, set(), [new_rows(by_document(rows))], facts)
 
 
-class InMemory:
-    """Rows put aside in memory, all in one table."""
-
-    def __init__(self) -> None:
-        self._tables: list[pa.Table] = []
-
-    def add(self, table: pa.Table) -> None:
-        self._tables.append(table)
-
-    def tables(self) -> Iterator[pa.Table]:
-        yield pa.concat_tables(self._tables) if self._tables else pa.table({})
-
-
 def assemble(
     documents: Iterable[DocumentChunks],
     template: TagTemplate,
@@ -59,17 +48,8 @@ def assemble(
 ) -> VersionRows:
     """Return the rows of a version; ``earlier`` has those of further documents, which are in ``load``."""
     new_documents, loaded = list(documents), load or {}
-    aside = InMemory()
-    aside.add(
-        pa.table({"ending": [], "figure_id": [], "number": []}, schema=pa.schema([(name, pa.string()) for name in _NAMES]))
-    )
-    numbers, again = number_version(
-        (numbered_figures([(one.figures, one.placements)], digits) for one in new_documents),
-        lambda _endings: (rows.placements for rows in earlier),
-        lambda doc_id: (loaded[doc_id].figures, loaded[doc_id].placements),
-        digits,
-        aside,
-    )
+    pictures = {document.doc_id: (document.figures, document.placements) for document in (*new_documents, *loaded.values())}
+    numbers, again = number([document.doc_id for document in new_documents], earlier, pictures, digits)
     ordered = sorted([*new_documents, *(loaded[doc_id] for doc_id in again)], key=lambda one: one.doc_id)
     reused_rows = [
         (doc_id, with_sources(document_rows, loaded[doc_id].sources, loaded[doc_id].doc_type))
@@ -84,7 +64,13 @@ def assemble(
     )
 
 
-_NAMES = ("ending", "figure_id", "number")
+def number(
+    new: Iterable[str], earlier: Iterable[VersionRows], pictures: Mapping[str, Pictures], digits: int
+) -> tuple[TagNumbers, Set[str]]:
+    """Number the figures of ``new`` documents and ``earlier`` rows; ``pictures`` has those of all documents."""
+    figures = (numbered_figures([pictures[doc_id]]) for doc_id in new)
+    with TemporaryTables() as tables:
+        return number_all(tables, figures, lambda: (rows.placements for rows in earlier), pictures.__getitem__, digits)
 
 
 def content_conserved(
@@ -110,11 +96,16 @@ def tags_resolve(evidence: pa.Table, placements: pa.Table, template: TagTemplate
 
 
 def one_figure_a_number(placements: pa.Table, names: check.Names) -> GateVerdict:
-    by_figure = check.placed_figures(placements)
-    by_number = by_figure.filter(pc.is_valid(by_figure.column("number")))
-    return check.one_figure_a_number([by_number], [by_figure], names)
+    rows = [row for row in placements.to_pylist() if row["number"] is not None]
+
+    def contradictory(key: str, counted: str) -> list[dict[str, Any]]:
+        pairs = Counter(name for name, _ in {(row[key], row[counted]) for row in rows})
+        return [row for row in rows if pairs[row[key]] > 1]
+
+    named_twice, numbered_twice = contradictory("number", "figure_id"), contradictory("figure_id", "number")
+    return check.one_figure_a_number(0, named_twice, 0, numbered_twice, names)
 
 
 def figures_are_their_names(placements: pa.Table, faults: Mapping[str, str | None], names: check.Names) -> GateVerdict:
-    placed = check.placed_figures(placements)
-    return check.figures_are_their_names([placed], lambda figures: {name: faults[name] for name in figures}, names)
+    rows = [row | {"fault": faults[row["figure_id"]]} for row in placements.to_pylist() if faults.get(row["figure_id"])]
+    return check.figures_are_their_names(len(faults), rows, names)

@@ -16,8 +16,6 @@ from schemas.parquet import required
 MEMORY = "512MB"
 """DuckDB's memory limit; the rest is on disk."""
 
-MOST_PARTS = 16
-_ROWS_A_PART = 50_000
 _ROWS_A_BATCH = 20_000
 
 
@@ -84,31 +82,3 @@ class TemporaryTables:
         """Yield the first column of a query's result."""
         for rows in self.query(sql):
             yield from rows.column(0).to_pylist()
-
-
-class KeyedTable:
-    """A table whose rows are grouped by a key column."""
-
-    def __init__(self, tables: TemporaryTables, name: str, schema: pa.Schema, key: str) -> None:
-        tables.create(name, schema)
-        self._tables, self._name, self._schema, self._key = tables, name, schema, key
-        self._rows = 0
-
-    def add(self, table: pa.Table) -> None:
-        """Append rows."""
-        self._tables.add(self._name, table)
-        self._rows += table.num_rows
-
-    @property
-    def parts(self) -> int:
-        """How many tables ``tables`` yields, so that each fits in memory; a small table is read in one query."""
-        return min(MOST_PARTS, 1 + self._rows // _ROWS_A_PART)
-
-    def tables(self, parts: int | None = None) -> Iterator[pa.Table]:
-        """Yield all rows in ``parts`` tables; those with the same key are in one table, in insertion order."""
-        count = parts or self.parts
-        for part in range(count):
-            rows = self._tables.query(
-                f"SELECT * FROM {self._name} WHERE hash({self._key}) % {count} = {part} ORDER BY rowid"
-            )
-            yield pa.concat_tables([self._schema.empty_table(), *(table.cast(self._schema) for table in rows)])

@@ -186,18 +186,17 @@ class Facts:
         for batch in batched(names, _NAMES_A_BATCH):
             self._tables.add(table, pa.table([batch], schema=_NAMES))
 
-    def sharing(self, endings: Iterable[str], digits: int, removed_documents: Set[str]) -> Iterator[pa.Table]:
-        """Yield the tagged figures of remaining documents whose number ends as a removed document's, or in ``endings``.
+    def sharing(self, numbers: str, digits: int, removed_documents: Set[str]) -> Iterator[pa.Table]:
+        """Yield the tagged figures of remaining documents whose number ends as a removed document's, or one of a table.
 
         Rows are ``doc_id``, ``figure_id`` and ``number``, by document.
         """
-        self._add_names("endings", endings)
         self._add_names("gone", removed_documents)
         ending = f"right(number, {digits})"
         endings_of_removed = f"SELECT {ending} FROM figures JOIN gone ON doc_id = gone.name WHERE number IS NOT NULL"
         yield from self._tables.query(
             f"SELECT doc_id, figure_id, number FROM figures ANTI JOIN gone ON doc_id = gone.name "
-            f"WHERE {ending} IN (SELECT name FROM endings UNION {endings_of_removed}) "
+            f"WHERE {ending} IN (SELECT {ending} FROM {numbers} UNION {endings_of_removed}) "
             f"GROUP BY doc_id, figure_id, number {_LEFT} ORDER BY doc_id"
         )
 

@@ -1,7 +1,7 @@
 """Stage 4: write the rows of the new version from finished work, by shards of documents, and number its tags."""
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from backends.stores.document_files import reported
-from backends.stores.temporary_tables import KeyedTable, TemporaryTables
+from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.converted import write_converted
 from pipeline.records.descriptions import StructuredFiles, drawn_cache
@@ -157,7 +157,7 @@ class RowsActor:
                 for page in files.drawn
                 if page.code is not None
             ]
-        return _DocumentSurvey(pages, converted, failures, numbered_figures(pictures, self._workspace.corpus.tags.digits))
+        return _DocumentSurvey(pages, converted, failures, numbered_figures(pictures))
 
     def _rows(self, batch: Batch) -> Iterator[tuple[str, VersionRows]]:
         earlier_version = next((order.taken_from for _, order in batch if order.taken_from), None)
@@ -235,13 +235,37 @@ def _number(
         files = StructuredFiles(workspace, doc_id, None)
         return files.all_figures, files.placements
 
-    return number_version(
+    return number_all(
+        tables,
         figures,
-        (lambda endings: facts.sharing(endings, digits, removed_documents)) if inherited.facts else None,
+        lambda: facts.sharing("numbers", digits, removed_documents) if inherited.facts else (),
         pictures,
         digits,
-        KeyedTable(tables, "numbers", NUMBERED, "ending"),
     )
+
+
+def number_all(
+    tables: TemporaryTables,
+    new_figures: Iterable[pa.Table],
+    earlier: Callable[[], Iterable[pa.Table]],
+    load: Callable[[str], Pictures],
+    digits: int,
+) -> tuple[TagNumbers, Set[str]]:
+    """Return what ``number_version`` returns; a table ``numbers`` has the new figures before ``earlier`` is called."""
+    tables.create("numbers", NUMBERED)
+    for table in new_figures:
+        tables.add("numbers", table)
+    earlier_figures = [*earlier()]
+    for table in earlier_figures:
+        tables.add("numbers", table.select(NUMBERED.names))
+    ending = f"right(number, {digits})"
+    # Of a document read now, all digits are known.
+    shared_figures = tables.query(
+        f"SELECT figure_id, arg_max(number, length(number)) AS number FROM numbers WHERE {ending} IN "
+        f"(SELECT {ending} FROM numbers GROUP BY ALL HAVING count(DISTINCT figure_id) > 1) GROUP BY figure_id"
+    )
+    shared = {row["figure_id"]: row["number"] for part in shared_figures for row in part.to_pylist()}
+    return number_version(shared, earlier_figures, load, digits)
 
 
 def _reported(batches: Iterable[Batch], total: int, report: Report) -> Iterator[Batch]:

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from backends.expectations import judge
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.objects import attempt
-from backends.stores.temporary_tables import KEYED, KeyedTable, TemporaryTables, keyed
+from backends.stores.temporary_tables import KEYED, TemporaryTables, keyed
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import SpaceVectors, documents_of, open_vectors, passages
 from pipeline.records.descriptions import StructuredFiles, drawn_cache
@@ -154,7 +153,7 @@ def _run_checks(
     with ordered_pool(CheckActor, (workspace, version), corpus.ray, documents=len(data.to_examine())) as run:
         data.examine(run)
         report("check", 1, 3)
-        pixels = _figures(run, store, data.by_figure.tables(), data.names, set(chain.from_iterable(plan.shards)))
+        pixels = _figures(run, store, tables, data.names, set(chain.from_iterable(plan.shards)))
     report("check", 2, 3)
     laws = [*data.judge_rows(docs), documents_conserved(plan, ledger), *data.verdicts(), pixels]
     parent = readable_manifest(store, plan.parent)
@@ -298,10 +297,8 @@ class _VersionData:
             for doc_id, document_facts in self._documents.items()
             if doc_id not in before or before[doc_id].digest != document_facts.digest
         } | (self._documents.keys() - inherited.documents)
-        self.by_figure = KeyedTable(tables, "placed", PLACED, "figure_id")
-        self._by_number = KeyedTable(tables, "numbers", PLACED, "number")
-        for name in ("ids", "keys"):
-            tables.create(name, KEYED)
+        for name, schema in (("placed", PLACED), ("ids", KEYED), ("keys", KEYED)):
+            tables.create(name, schema)
         self._laws = _Laws(TagTemplate(workspace.corpus.tags.template))
         self._pages, self._broken, self._n_rows = [_PAGES.empty_table()], dict[str, list[NDArray[np.int64]]](), 0
 
@@ -320,7 +317,7 @@ class _VersionData:
         # A number that a changed document has may contradict an unchanged one, whose figures are in no examined row.
         if len(self._changed) < len(self._documents):
             for table in self._facts.sharing_figures(self._changed):
-                self._add_figures(table.cast(PLACED))
+                self._tables.add("placed", table)
         self._broken[UNIQUE] = self._rows_where("SELECT row FROM ids QUALIFY count(*) OVER (PARTITION BY key) > 1")
         # Of rows with the same words, all repeat one of an unchanged document, or all but the first the first.
         self._broken[REPEATED] = self._rows_where(
@@ -340,13 +337,8 @@ class _VersionData:
         self._tables.add("ids", keyed(range(first, first + count), examined.evidence_ids))
         rows = examined.keys.column("row").to_numpy() + first
         self._tables.add("keys", keyed(rows, examined.keys.column("key").to_pylist()))
-        pages, placements = examined.figures
-        self.by_figure.add(pages)
-        self._add_figures(placements)
-
-    def _add_figures(self, figures: pa.Table) -> None:
-        self.by_figure.add(figures)
-        self._by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
+        for placed in examined.figures:
+            self._tables.add("placed", placed)
 
     def judge_rows(self, docs: Path) -> list[GateVerdict]:
         """Judge the rules on rows, and write the Data Docs."""
@@ -413,8 +405,19 @@ class _VersionData:
             *self._laws.content.verdicts(self.names),
             rows_reused(before, now, self._inherited.documents, rows_in_parts, self.names),
             *(law.verdict(self.names) for law in (self._laws.placed, self._laws.resolved)),
-            one_figure_a_number(self._by_number.tables(), self.by_figure.tables(), self.names),
+            one_figure_a_number(
+                *self._contradictory("number", "figure_id"), *self._contradictory("figure_id", "number"), self.names
+            ),
         ]
+
+    def _contradictory(self, key: str, counted: str) -> tuple[int, Iterator[dict[str, Any]]]:
+        """Return how many values ``key`` has, and the rows of those with several values of ``counted``."""
+        repeated = f"SELECT {key} {_NUMBERED} GROUP BY {key} HAVING count(DISTINCT {counted}) > 1"
+        rows = self._tables.query(f"SELECT * {_NUMBERED} AND {key} IN ({repeated}) ORDER BY rowid")
+        return next(self._tables.values(f"SELECT count(DISTINCT {key}) {_NUMBERED}")), _dicts(rows)
+
+
+_NUMBERED = "FROM placed WHERE number IS NOT NULL"
 
 
 _PAGES = pa.schema([("doc_id", pa.dictionary(pa.int32(), pa.string())), ("page", pa.int32())])
@@ -428,28 +431,40 @@ def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
 
 
 def _figures(
-    run: Run, store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[str, str], parsed_now: Set[str]
+    run: Run, store: ObjectStore, tables: TemporaryTables, names: Mapping[str, str], parsed_now: Set[str]
 ) -> GateVerdict:
     """Compare the pixels of figures with their names; those of the parent were compared by its check.
 
     Raises ``DamagedError`` where figures can't be read, unless those of documents ``parsed_now``, which are at fault
     themselves.
     """
-    damaged: dict[str, Exception] = {}
-
-    def faults_of(figures: Sequence[str]) -> dict[str, str | None]:
-        faults: dict[str, str | None] = {}
-        for figure, fault, error in run(batched(((figure, None) for figure in figures), _FIGURES_A_BATCH)):
+    damaged: list[Exception] = []
+    figures = tables.values("SELECT DISTINCT figure_id FROM placed ORDER BY figure_id")
+    total, faults = 0, dict[str, str]()
+    for figure, fault, error in run(batched(((figure, None) for figure in figures), _FIGURES_A_BATCH)):
+        total += 1
+        if fault is not None:
             faults[figure] = fault
-            if error is not None:
-                damaged[figure] = error
-        return faults
-
-    verdict = figures_are_their_names(by_figure, faults_of, names)
+        if error is not None:
+            damaged.append(error)
+    tables.create("faults", _FAULTS)
+    tables.add("faults", pa.table([[*faults], [*faults.values()]], schema=_FAULTS))
+    faulty = tables.query(
+        "SELECT doc_id, min(page) AS page, figure_id, fault FROM placed JOIN faults USING (figure_id) "
+        "GROUP BY ALL ORDER BY figure_id, doc_id"
+    )
+    verdict = figures_are_their_names(total, _dicts(faulty), names)
     documents = {violation.doc_id for violation in verdict.violations if violation.doc_id is not None}
     if damaged and not documents <= parsed_now:
-        raise next(iter(damaged.values()))
+        raise damaged[0]
     for doc_id in sorted(documents if damaged else ()):  # a replay parses it again
         for name in store.names(f"parsed/{doc_id}"):
             store.delete(name)
     return verdict
+
+
+_FAULTS = pa.schema([("figure_id", pa.string()), ("fault", pa.string())])
+
+
+def _dicts(parts: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
+    return (row for part in parts for row in part.to_pylist())

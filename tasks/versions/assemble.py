@@ -1,6 +1,6 @@
 """Make the rows of a version from its documents, one after another, and number their tags.
 
-Memory is bounded by a few documents: facts on all figures are spilled and grouped by number.
+Memory is bounded by a few documents, and by the figures that share a number.
 """
 
 import bisect
@@ -16,15 +16,13 @@ from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
 from schemas.filters import Modality
 from schemas.geometry import BBox
 from schemas.ids import evidence_id
-from schemas.ports import Spill
 from schemas.tags import DIGITS_DEFAULT, DIGITS_MOST, DOC_DIGITS, TagTemplate, fill, placeholder, placeholders, restore
 from tasks.enriching.caption import DescriptionResult, DescriptionResults, as_one_line, description_subject
 
 ASSEMBLE_VERSION = "7"
 
-_ENDING, _FIGURE, _NUMBER = "ending", "figure_id", "number"
-NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, pa.string())])
-"""A tagged figure: the last digits of its number, its id, and the number as far as it is known."""
+NUMBERED = pa.schema([("figure_id", pa.string()), ("number", pa.string())])
+"""A tagged figure, and its number as far as it is known."""
 
 
 @dataclass(frozen=True)
@@ -67,64 +65,39 @@ Pictures = tuple[Sequence[Figure], Sequence[Placement]]
 
 
 def number_version(
-    new_figures: Iterable[pa.Table],
-    earlier: Callable[[Set[str]], Iterable[pa.Table]] | None,
-    load: Callable[[str], Pictures],
-    digits: int,
-    spill: Spill,
+    shared: Mapping[str, str], earlier: Iterable[pa.Table], load: Callable[[str], Pictures], digits: int
 ) -> tuple[TagNumbers, Set[str]]:
     """Number the figures of a version, as a pure function of the set of figures.
 
     Args:
-        new_figures: Tagged figures of every document whose rows are made, as rows of ``NUMBERED``.
-        earlier: Returns the tagged figures of all other documents of an earlier version with the same template whose number ends
-            as one of some do, or as one of a document that left since. None if there is no such document.
-        load: Reads the pictures of one of those.
+        shared: The longest known number of each figure whose last ``digits`` another figure has too.
+        earlier: The tagged figures of other documents of an earlier version with the same template whose number ends as one of
+            a document that is new, or that left since.
+        load: Reads the pictures of one of those documents.
         digits: Digits of an unshared number.
-        spill: Spills rows of ``NUMBERED``, grouped by their ending.
 
     Returns the numbers, and the documents of ``earlier`` with a renumbered figure.
     """
-    widened: set[str] = set()
-    endings: set[str] = set()
-    for figures_table in new_figures:
-        if earlier is not None:
-            endings.update(map(str, figures_table.column(_ENDING).to_pylist()))
-        spill.add(figures_table)
-    tables = [*earlier(endings)] if earlier is not None else []
-    for table in tables:
-        rows = _tagged_rows(table)
-        widened |= {row["doc_id"] for row in rows if len(row[_NUMBER]) > digits}
-        spill.add(_numbered({(row[_FIGURE], row[_NUMBER]) for row in rows}, digits))
-    shared: dict[str, str] = {}
-    for table in spill.tables():
-        # All figures with one ending are in one table, so a shared number is seen although memory never holds all figures.
-        counted = table.group_by(_ENDING).aggregate([(_FIGURE, "count_distinct")])
-        shared_endings = counted.filter(pc.greater(counted.column(f"{_FIGURE}_count_distinct"), pa.scalar(1))).column(
-            _ENDING
-        )
-        for row in table.filter(pc.is_in(table.column(_ENDING), shared_endings.combine_chunks())).to_pylist():
-            # Of a document read now, all digits are known.
-            shared[row[_FIGURE]] = max(row[_NUMBER], shared.get(row[_FIGURE], ""), key=len)
+    rows = [row for table in earlier for row in _tagged_rows(table)]
+    digests = {figure_id: int(number) for figure_id, number in shared.items()}
     # Rows of the earlier version have no more digits than were needed then; a longer number needs the whole SHA-1.
-    for doc_id in sorted(widened | _with_figures(tables, shared)):
+    for doc_id in sorted({row["doc_id"] for row in rows if row["figure_id"] in shared}):
         figures, placements = load(doc_id)
         sha1_by_figure = _sha1_by_tagged_figure(figures, placements)
-        shared |= {name: str(int(sha1_by_figure[name], 16)) for name in sha1_by_figure.keys() & shared.keys()}
-    wider = number_figures({name: int(number) for name, number in shared.items()}, digits)
-    return TagNumbers(digits, wider), _renumbered(tables, wider, digits)
+        digests |= {name: int(sha1_by_figure[name], 16) for name in sha1_by_figure.keys() & shared.keys()}
+    wider = number_figures(digests, digits)
+    renumbered = (row for row in rows if wider.get(row["figure_id"], row["number"][-digits:]) != row["number"])
+    return TagNumbers(digits, wider), {row["doc_id"] for row in renumbered}
 
 
-def numbered_figures(pictures: Iterable[Pictures], digits: int) -> pa.Table:
+def numbered_figures(pictures: Iterable[Pictures]) -> pa.Table:
     """Return the tagged figures of documents as rows of ``NUMBERED``."""
-    return _numbered(
-        (
-            (name, f"{int(sha1, 16):0{DIGITS_MOST}d}")
-            for figures, placements in pictures
-            for name, sha1 in _sha1_by_tagged_figure(figures, placements).items()
-        ),
-        digits,
-    )
+    rows = [
+        {"figure_id": name, "number": f"{int(sha1, 16):0{DIGITS_MOST}d}"}
+        for figures, placements in pictures
+        for name, sha1 in _sha1_by_tagged_figure(figures, placements).items()
+    ]
+    return pa.Table.from_pylist(rows, schema=NUMBERED)
 
 
 def number_figures(digests: Mapping[str, int], digits: int = DIGITS_DEFAULT) -> dict[str, str]:
@@ -148,20 +121,6 @@ def number_figures(digests: Mapping[str, int], digits: int = DIGITS_DEFAULT) -> 
                 pending.setdefault(width + 1, []).extend(figures)
         width += 1
     return numbers
-
-
-def _numbered(numbers: Iterable[tuple[str, str]], digits: int) -> pa.Table:
-    rows = [{_ENDING: number[-digits:], _FIGURE: name, _NUMBER: number} for name, number in numbers]
-    return pa.Table.from_pylist(rows, schema=NUMBERED)
-
-
-def _with_figures(placements: Iterable[pa.Table], figures: Mapping[str, object]) -> set[str]:
-    return {row["doc_id"] for table in placements for row in _tagged_rows(table) if row[_FIGURE] in figures}
-
-
-def _renumbered(placements: Iterable[pa.Table], wider: Mapping[str, str], digits: int) -> set[str]:
-    rows = (row for table in placements for row in _tagged_rows(table))
-    return {row["doc_id"] for row in rows if wider.get(row[_FIGURE], row[_NUMBER][-digits:]) != row[_NUMBER]}
 
 
 def make_rows(document: DocumentChunks, numbers: TagNumbers, template: TagTemplate) -> VersionRows:
@@ -192,8 +151,8 @@ def _sha1_by_tagged_figure(figures: Iterable[Figure], placements: Iterable[Place
 
 
 def _tagged_rows(placements: pa.Table) -> list[dict[str, str]]:
-    rows = placements.select(["doc_id", _FIGURE, _NUMBER])
-    return rows.filter(pc.is_valid(rows.column(_NUMBER))).to_pylist()
+    rows = placements.select(["doc_id", "figure_id", "number"])
+    return rows.filter(pc.is_valid(rows.column("number"))).to_pylist()
 
 
 def _tags(

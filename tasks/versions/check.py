@@ -1,10 +1,10 @@
 """Check the invariants of a version: nothing is lost or invented between its documents and its rows.
 
-Invariants of single documents take some documents at a time; those of figures take placements grouped by figure or number.
+Invariants of single documents take some documents at a time; those of figures take the placements that may break them.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -280,6 +280,8 @@ class TagsResolve(_Tally):
 PLACED = pa.schema([PLACEMENTS.field(name) for name in ("doc_id", "page", "figure_id", "number")])
 """A placement with a figure."""
 
+_Placed = Mapping[str, Any]
+
 
 def placed_figures(placements: pa.Table) -> pa.Table:
     """Return the placements with a figure as rows of ``PLACED``."""
@@ -294,75 +296,41 @@ def pictured_pages(evidence: pa.Table) -> pa.Table:
     return rows.append_column(PLACED.field("number"), pa.nulls(rows.num_rows, pa.string())).cast(PLACED)
 
 
-def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Table], names: Names) -> GateVerdict:
+def one_figure_a_number(
+    numbers: int, named_twice: Iterable[_Placed], figures: int, numbered_twice: Iterable[_Placed], names: Names
+) -> GateVerdict:
     """Check that a tag's number names one figure of the version, and a figure has one number.
 
-    A document that contradicts itself is to blame; contradictions between documents blame none. The tables hold rows of
-    ``PLACED``, grouped by number, and by figure.
+    A document that contradicts itself is to blame; contradictions between documents blame none. The rows are those of numbers
+    with several figures, and of figures with several numbers.
     """
-    numbers, named_twice = _contradictions(by_number, "number", "figure_id", "number {} names {} figures")
-    figures, numbered_twice = _contradictions(by_figure, "figure_id", "number", "figure {:.12} has {} numbers")
     violations = []
-    for message, rows in [*sorted(named_twice.items()), *sorted(numbered_twice.items())]:
-        self_contradicting = {doc_id for doc_id, pairs in _pairs_by_document(rows).items() if len(pairs) > 1}
-        if self_contradicting:
-            violations += [
-                Violation(row["doc_id"], row["page"], message) for row in rows if row["doc_id"] in self_contradicting
-            ]
-        else:
-            page_by_document = {row["doc_id"]: row["page"] for row in reversed(rows)}
-            examples = ", ".join(
-                f"{names.get(doc_id, doc_id[:12])} page {page}" for doc_id, page in sorted(page_by_document.items())[:2]
-            )
-            violations.append(Violation(None, None, f"{message}, as in {examples}"))
+    for key, counted, rows, words in (
+        ("number", "figure_id", named_twice, "number {} names {} figures"),
+        ("figure_id", "number", numbered_twice, "figure {:.12} has {} numbers"),
+    ):
+        rows_by_key: dict[str, list[_Placed]] = defaultdict(list)
+        for row in rows:
+            rows_by_key[row[key]].append(row)
+        for value, group in sorted(rows_by_key.items()):
+            message = words.format(value, len({row[counted] for row in group}))
+            pairs_by_document: dict[str, set[str]] = defaultdict(set)
+            for row in group:
+                pairs_by_document[row["doc_id"]].add(row[counted])
+            guilty = {doc_id for doc_id, found in pairs_by_document.items() if len(found) > 1}
+            violations += [Violation(row["doc_id"], row["page"], message) for row in group if row["doc_id"] in guilty]
+            if not guilty:
+                page_by_document = {row["doc_id"]: row["page"] for row in reversed(group)}
+                examples = ", ".join(
+                    f"{names.get(doc_id, doc_id[:12])} page {page}" for doc_id, page in sorted(page_by_document.items())[:2]
+                )
+                violations.append(Violation(None, None, f"{message}, as in {examples}"))
     return _gate_verdict("one figure a number", violations, f"{numbers} numbers, {figures} figures", names)
 
 
-def _contradictions(
-    tables: Iterable[pa.Table], grouping: str, counted_column: str, words: str
-) -> tuple[int, dict[str, list[dict[str, Any]]]]:
-    """Return the number of groups, and the rows of those with several values of ``counted_column``, by message."""
-    total = 0
-    rows_by_message: dict[str, list[dict[str, Any]]] = {}
-    for table in tables:
-        tagged = table.filter(pc.is_valid(table.column("number")))
-        counted = tagged.group_by(grouping).aggregate([(counted_column, "count_distinct")])
-        total += counted.num_rows
-        repeated = counted.filter(pc.greater(counted.column(f"{counted_column}_count_distinct"), pa.scalar(1)))
-        for row in repeated.to_pylist():
-            group_rows = tagged.filter(pc.equal(tagged.column(grouping), pa.scalar(row[grouping])))
-            rows_by_message[words.format(row[grouping], row[f"{counted_column}_count_distinct"])] = group_rows.to_pylist()
-    return total, rows_by_message
-
-
-def _pairs_by_document(rows: Iterable[dict[str, Any]]) -> dict[str, set[tuple[str, str]]]:
-    pairs_by_document: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for row in rows:
-        pairs_by_document[row["doc_id"]].add((row["number"], row["figure_id"]))
-    return pairs_by_document
-
-
-def figures_are_their_names(
-    by_figure: Iterable[pa.Table], faults_of: Callable[[Sequence[str]], Mapping[str, str | None]], names: Names
-) -> GateVerdict:
-    """Check that every stored figure decodes to the pixels that its id digests.
-
-    The tables hold rows of ``PLACED``, grouped by figure. ``faults_of`` returns what is wrong with some figures, None where
-    nothing is.
-    """
-    total = 0
-    faults: dict[str, list[Violation]] = {}
-    for table in by_figure:
-        figures = sorted(map(str, table.column("figure_id").unique().to_pylist()))
-        total += len(figures)
-        for name, fault in faults_of(figures).items():
-            if fault is not None:
-                page_by_document: dict[str, int] = {}
-                for row in table.filter(pc.equal(table.column("figure_id"), pa.scalar(name))).to_pylist():
-                    page_by_document.setdefault(row["doc_id"], row["page"])
-                message = f"figure {name[:12]} {fault}"
-                faults[name] = [Violation(doc_id, page, message) for doc_id, page in page_by_document.items()]
-    violations = [violation for name in sorted(faults) for violation in faults[name]]
+def figures_are_their_names(total: int, faulty: Iterable[_Placed], names: Names) -> GateVerdict:
+    """Check that every stored figure decodes to the pixels that its id digests; ``faulty`` figures have a ``fault``."""
+    violations = [Violation(row["doc_id"], row["page"], f"figure {row['figure_id'][:12]} {row['fault']}") for row in faulty]
     return _gate_verdict("figures are their names", violations, f"{total} figures decoded", names)
 
 

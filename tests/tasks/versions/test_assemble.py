@@ -14,8 +14,8 @@ from schemas.filters import Modality
 from schemas.geometry import BBox
 from schemas.parquet import from_parquet, to_parquet
 from schemas.tags import TagTemplate, placeholder
-from tasks.versions.assemble import NUMBERED, DocumentChunks, number_version, numbered_figures
-from tests.versions import InMemory, assemble
+from tasks.versions.assemble import DocumentChunks
+from tests.versions import assemble, number
 
 ICON = "ab" * 32
 TEMPLATE = TagTemplate("<image:{number}.{ext}|{doc}|{title}|{page}|{bbox}|{kind}|{role}|{width}x{height}>")
@@ -165,13 +165,10 @@ def test_taking_over_rows_gives_what_making_all_of_them_gives(
 def test_only_documents_with_a_figure_of_another_number_are_made_again() -> None:
     first, second, third = _document(1, (0,)), _document(2, (1,)), _document(3, (3,))
     before = assemble([first, second], TagTemplate(), DIGITS)
-    contents_by_id = {document.doc_id: (document.figures, document.placements) for document in (first, second)}
 
     def again(*fresh: DocumentChunks) -> Set[str]:
-        aside = InMemory()
-        aside.add(NUMBERED.empty_table())
-        figures = [numbered_figures([(document.figures, document.placements)], DIGITS) for document in fresh]
-        return number_version(figures, lambda _endings: [before.placements], contents_by_id.__getitem__, DIGITS, aside)[1]
+        pictures = {document.doc_id: (document.figures, document.placements) for document in (first, second, *fresh)}
+        return number([document.doc_id for document in fresh], [before], pictures, DIGITS)[1]
 
     assert before.placements.column("number").to_pylist() == ["00001", "10001"]
     assert again() == set(), "they share a number, and did before"

@@ -3,7 +3,7 @@
 The pages of ``plugins/pages`` start them through Airflow's REST API, so that roles and the audit log are Airflow's.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,6 @@ _CORPUS = _corpus_param(_CORPORA)
 _STORED = _corpus_param([found.name for found in _SCHEDULES if found.store])
 """Those whose file may be broken: their live version can be moved all the same."""
 
-_VERSION_PARAM = Param("latest", type="string", title="Version", description="A version; or live, previous, latest.")
 _REASON = Param("", type="string", title="Reason", description="Kept in the corpus's audit log.")
 
 _DAG: dict[str, Any] = {
@@ -66,131 +65,169 @@ def _update_asset(corpus: str, version: str, counts: dict[str, Any]) -> None:
     event.add(Asset(f"inset://{corpus}", group="inset"), extra={"version": version, "counts": counts})
 
 
-@task(outlets=[LIVE])
-def publish() -> None:
+_Operation = Callable[["Workspace", Any], Any]
+
+
+def _operation(*, live: bool = False, retried: bool = False, **params: Param) -> Callable[[_Operation], DAG]:
+    """Return a decorator: it makes a function of a workspace and parameters a DAG of one task, whose runs may have a reason.
+
+    The functions of ``live`` ones return the live version, and move it even where the corpus file is broken.
+    """
+
+    def as_dag(operation: _Operation) -> DAG:
+        @task(task_id=operation.__name__, doc_md=operation.__doc__, outlets=[LIVE] if live else [])
+        def start() -> Any:
+            from pipeline.corpus.workspace import open_workspace
+
+            given = get_current_context()["params"]
+            with logged_errors():
+                workspace = stored_workspace(given["corpus"]) if live else open_workspace(corpus_file(given["corpus"]))
+                result = operation(workspace, given)
+                return _went_live(workspace, result) if live else result
+
+        with DAG(
+            f"inset_{operation.__name__}",
+            description=(operation.__doc__ or "").partition(".")[0],
+            schedule=None,
+            params={"corpus": _STORED if live else _CORPUS, **params, "reason": _REASON},
+            **_DAG | {"default_args": {"owner": "inset"} | (RETRIES if retried else {})},
+        ) as dag:
+            start()
+        return dag
+
+    return as_dag
+
+
+def _text(title: str, default: str = "", description: str | None = None, **schema: Any) -> Param:
+    return Param(default, type="string", title=title, description=description, **schema)
+
+
+def _flag(title: str, description: str, *, default: bool = False) -> Param:
+    return Param(default, type="boolean", title=title, description=description)
+
+
+@_operation(
+    live=True,
+    retried=True,
+    version=_text("Version", "latest", "A version; or live, previous, latest."),
+    override=_flag("Override", "Publish a version that gates refused; it needs a reason."),
+)
+def publish(workspace: "Workspace", params: Any) -> "Pointer":
     """Make a version live, and end a hold."""
     from pipeline.stages.publish import make_live
 
-    params = get_current_context()["params"]
-    with logged_errors():
-        workspace = stored_workspace(params["corpus"])
-        override = params["reason"] if params["override"] else None
-        pointer = make_live(workspace, params["version"], override=override, reason=params["reason"] or None, by=person())
-        _went_live(workspace, pointer)
+    override = params["reason"] if params["override"] else None
+    return make_live(workspace, params["version"], override=override, reason=params["reason"] or None, by=person())
 
 
-@task(outlets=[LIVE])
-def roll_back() -> None:
+@_operation(live=True, retried=True, version=_text("Version", "previous", "A version; or previous."))
+def roll_back(workspace: "Workspace", params: Any) -> "Pointer":
     """Make an older version live, and hold the corpus at it."""
     from pipeline.stages.publish import roll_back_version
 
-    params = get_current_context()["params"]
-    with logged_errors():
-        workspace = stored_workspace(params["corpus"])
-        pointer = roll_back_version(workspace, params["version"], reason=params["reason"] or None, by=person())
-        _went_live(workspace, pointer)
+    return roll_back_version(workspace, params["version"], reason=params["reason"] or None, by=person())
 
 
-@task
-def plan() -> str:
-    """Return what a refresh would do and cost, in words; it also works while the refresh's DAG is paused."""
-    from pipeline.corpus.workspace import open_workspace
+@_operation(replay=PARAMS["replay"], force=PARAMS["force"], money=PARAMS["money"])
+def plan(workspace: "Workspace", params: Any) -> str:
+    """Say what a refresh would do and cost, and do nothing. It also works while the refresh's DAG is paused."""
     from pipeline.run import RefreshRun
     from pipeline.run_log import OUTCOMES, log_plan
     from schemas.versions import RunOptions
 
-    params = get_current_context()["params"]
-    options = RunOptions(dry_run=True, **{name: params[name] for name in ("replay", "force", "money")})
-    with logged_errors():
-        run = RefreshRun(open_workspace(corpus_file(params["corpus"])), run_name())
-        try:
-            refresh_plan = run.plan(options)
-        finally:
-            run.release()
+    run = RefreshRun(workspace, run_name())
+    try:
+        refresh_plan = run.plan(RunOptions(dry_run=True, **{name: params[name] for name in ("replay", "force", "money")}))
+    finally:
+        run.release()
     log_plan(refresh_plan)
     outcome = "" if refresh_plan.outcome == "build" else f"{refresh_plan.version}: {OUTCOMES[refresh_plan.outcome]}. "
     return outcome + refresh_plan.summary.in_words()
 
 
-@task
-def prune() -> str:
-    """Remove what no kept version needs; a dry run only counts it. Return what was removed, in words."""
-    from pipeline.corpus.workspace import open_workspace
+@_operation(retried=True, dry_run=_flag("Dry run", "Count only, remove nothing."))
+def prune(workspace: "Workspace", params: Any) -> str:
+    """Remove what no kept version needs. A dry run only counts it."""
     from pipeline.run_log import log_pruned
     from pipeline.upkeep.prune import prune as run
 
-    params = get_current_context()["params"]
-    with logged_errors():
-        return log_pruned(run(open_workspace(corpus_file(params["corpus"])), dry_run=params["dry_run"]))
+    return log_pruned(run(workspace, dry_run=params["dry_run"]))
 
 
-@task
-def forget() -> str:
-    """Delete a document for good; a dry run only lists it. Return what was deleted, in words."""
-    from pipeline.corpus.workspace import open_workspace
+@_operation(
+    source=_text("Document"),
+    confirm=_text("Confirm"),
+    dry_run=_flag("Dry run", "List only, delete nothing.", default=True),
+)
+def forget(workspace: "Workspace", params: Any) -> str:
+    """Delete a document from every version, for good. A dry run only lists it."""
     from pipeline.upkeep.forget import forget as run
     from schemas.errors import UserError
 
-    params = get_current_context()["params"]
     source, dry_run = params["source"], params["dry_run"]
-    with logged_errors():
-        if not source or (params["confirm"] != source and not dry_run):
-            raise UserError(f"nothing was deleted: to confirm it, type the document's source, {source}")
-        workspace = open_workspace(corpus_file(params["corpus"]))
-        result = run(workspace, source, dry_run=dry_run, reason=params["reason"] or None, by=person())
+    if not source or (params["confirm"] != source and not dry_run):
+        raise UserError(f"nothing was deleted: to confirm it, type the document's source, {source}")
+    result = run(workspace, source, dry_run=dry_run, reason=params["reason"] or None, by=person())
     sources, versions = ", ".join(result.sources), ", ".join(result.versions) or "no version"
     return f"{'would be deleted' if dry_run else 'deleted'}: {len(result.documents)} documents ({sources}) from {versions}"
 
 
-@task
-def feedback() -> str:
-    """Decide on what a reader said of an answer, or take the decision back. Return what became of it, in words."""
-    from pipeline.corpus.workspace import open_workspace
+@_operation(
+    entry=_text("Feedback"),
+    decision=_text("Decision", "question", enum=["question", "close", "undo"]),
+    source=_text("Document that answers"),
+    page=Param(0, type="integer", minimum=0, title="Page that answers"),
+    figure_id=_text("Figure"),
+)
+def feedback(workspace: "Workspace", params: Any) -> str:
+    """Make a golden question of what a reader said of an answer, or close it. Either can be taken back."""
     from pipeline.operations.feedback import decide, undo
 
-    params = get_current_context()["params"]
     entry, decision = params["entry"], params["decision"]
-    with logged_errors():
-        workspace = open_workspace(corpus_file(params["corpus"]))
-        if decision == "undo":
-            undo(workspace.store, entry, by=person())
-            return f"{entry} waits for a decision again"
-        region = decide(
-            workspace.store,
-            workspace.corpus.name,
-            entry,
-            decision,
-            by=person(),
-            reason=params["reason"],
-            **{name: params[name] or None for name in ("source", "page", "figure_id")},
-        ).region
+    if decision == "undo":
+        undo(workspace.store, entry, by=person())
+        return f"{entry} waits for a decision again"
+    region = decide(
+        workspace.store,
+        workspace.corpus.name,
+        entry,
+        decision,
+        by=person(),
+        reason=params["reason"],
+        **{name: params[name] or None for name in ("source", "page", "figure_id")},
+    ).region
     return f"{entry}: {f'{region.source} page {region.page} must answer it' if region else 'closed'}"
 
 
-@task
-def correct() -> str:
-    """Correct a figure or block by hand, or take a correction back. Return what became of it, in words."""
-    from pipeline.corpus.workspace import open_workspace
+@_operation(
+    source=_text("Document"),
+    page=Param(1, type="integer", minimum=1, title="Page"),
+    part=_text("Figure or block"),
+    kind=_text("What is wrong", "caption", enum=["caption", "description", "role", "kind", "title", "cell"]),
+    value=_text("What is right"),
+    row=Param(-1, type="integer", minimum=-1, title="Row of a cell"),
+    column=Param(-1, type="integer", minimum=-1, title="Column of a cell"),
+    undo=_text("Correction to undo"),
+)
+def correct(workspace: "Workspace", params: Any) -> str:
+    """Correct what was read from a document by hand, or take a correction back."""
     from pipeline.operations.corrections import correct_part, undo_correction
     from schemas.corrections import CorrectionKind
 
-    params = get_current_context()["params"]
-    with logged_errors():
-        workspace = open_workspace(corpus_file(params["corpus"]))
-        if params["undo"]:
-            undo_correction(workspace.store, params["undo"], by=person())
-            return f"{params['undo']} is undone; the next refresh applies that"
-        correction = correct_part(
-            workspace.store,
-            workspace.corpus.name,
-            params["source"],
-            params["page"],
-            params["part"],
-            CorrectionKind(params["kind"]),
-            params["value"],
-            by=person(),
-            **{name: params[name] for name in ("reason", "row", "column")},
-        )
+    if params["undo"]:
+        undo_correction(workspace.store, params["undo"], by=person())
+        return f"{params['undo']} is undone; the next refresh applies that"
+    correction = correct_part(
+        workspace.store,
+        workspace.corpus.name,
+        params["source"],
+        params["page"],
+        params["part"],
+        CorrectionKind(params["kind"]),
+        params["value"],
+        by=person(),
+        **{name: params[name] for name in ("reason", "row", "column")},
+    )
     return f"{correction.id}: {correction.kind} corrected; the next refresh applies it"
 
 
@@ -268,93 +305,6 @@ def update_assets() -> None:
         if announced_version != health.live:
             _update_asset(health.corpus, health.live, health.counts.totals())
 
-
-def _operation(
-    dag_id: str,
-    description: str,
-    start: Callable[[], Any],
-    params: dict[str, Any],
-    default_args: dict[str, Any] | None = None,
-) -> DAG:
-    """Return a DAG of one task; a reason may be given for each run."""
-    defaults = _DAG if default_args is None else {**_DAG, "default_args": default_args}
-    with DAG(dag_id, description=description, params={**params, "reason": _REASON}, schedule=None, **defaults) as dag:
-        start()
-    return dag
-
-
-def _operations() -> Iterator[DAG]:
-    """Yield the DAGs that operators start."""
-    override = Param(
-        False, type="boolean", title="Override", description="Publish a version that gates refused; it needs a reason."
-    )
-    yield _operation(
-        "inset_publish",
-        "Make a version live, and end a hold",
-        publish,
-        {"corpus": _STORED, "version": _VERSION_PARAM, "override": override},
-    )
-    earlier = Param("previous", type="string", title="Version", description="A version; or previous.")
-    yield _operation(
-        "inset_roll_back",
-        "Make an older version live, and hold the corpus at it",
-        roll_back,
-        {"corpus": _STORED, "version": earlier},
-    )
-    yield _operation(
-        "inset_plan",
-        "Say what a refresh would do and cost, and do nothing",
-        plan,
-        {"corpus": _CORPUS, **{name: PARAMS[name] for name in ("replay", "force", "money")}},
-        {"owner": "inset"},
-    )
-    dry_run = Param(False, type="boolean", title="Dry run", description="Count only, remove nothing.")
-    yield _operation("inset_prune", "Remove what no kept version needs", prune, {"corpus": _CORPUS, "dry_run": dry_run})
-    decision = Param("question", type="string", enum=["question", "close", "undo"], title="Decision")
-    answering_page = Param(0, type="integer", minimum=0, title="Page that answers")
-    texts = {"entry": "Feedback", "source": "Document that answers", "figure_id": "Figure"}
-    yield _operation(
-        "inset_feedback",
-        "Make a golden question of what a reader said of an answer, or close it",
-        feedback,
-        {
-            "corpus": _CORPUS,
-            "decision": decision,
-            "page": answering_page,
-            **{name: Param("", type="string", title=title) for name, title in texts.items()},
-        },
-        {"owner": "inset"},
-    )
-    kinds = ["caption", "description", "role", "kind", "title", "cell"]
-    texts = {"source": "Document", "part": "Figure or block", "value": "What is right", "undo": "Correction to undo"}
-    numbers = {"page": ("Page", 1, 1), "row": ("Row of a cell", -1, -1), "column": ("Column of a cell", -1, -1)}
-    yield _operation(
-        "inset_correct",
-        "Correct what was read from a document by hand, or take a correction back",
-        correct,
-        {
-            "corpus": _CORPUS,
-            "kind": Param("caption", type="string", enum=kinds, title="What is wrong"),
-            **{name: Param("", type="string", title=title) for name, title in texts.items()},
-            **{
-                name: Param(default, type="integer", minimum=least, title=title)
-                for name, (title, default, least) in numbers.items()
-            },
-        },
-        {"owner": "inset"},
-    )
-    listed_only = Param(True, type="boolean", title="Dry run", description="List only, delete nothing.")
-    document = {"source": Param("", type="string", title="Document"), "confirm": Param("", type="string", title="Confirm")}
-    yield _operation(
-        "inset_forget",
-        "Delete a document from every version, for good",
-        forget,
-        {"corpus": _CORPUS, **document, "dry_run": listed_only},
-        {"owner": "inset"},
-    )
-
-
-globals().update({f"DAG {dag.dag_id}": dag for dag in _operations()})
 
 with DAG(
     "inset_watch",

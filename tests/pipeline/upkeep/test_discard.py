@@ -39,7 +39,7 @@ def _object(workspace: Workspace, kind: str) -> Path:
 
 
 def _cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2].rstrip(b"}"))
 
 
 def _turn_a_bit(path: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import pyarrow as pa
 from pydantic import AliasChoices, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
@@ -60,14 +60,6 @@ class LedgerRow:
     def bytes_id(self) -> str:
         """SHA-256 of the source's bytes: the document's id, unless the document is of earlier bytes."""
         return self.doc_id if self.newer is None else self.newer
-
-
-class SourceFate(NamedTuple):
-    """The columns of the ledger by which versions are compared."""
-
-    source: str
-    doc_id: str
-    status: Status
 
 
 FAILURES = pa.schema(

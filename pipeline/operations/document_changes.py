@@ -6,17 +6,13 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pipeline.records.evidence import DocumentRows
-from pipeline.records.ledger import read_fates
+from pipeline.records.ledger import document_of, indexed_sources, read_ledger
 from pipeline.records.row_parts import read_documents
 from schemas.base import Frozen
 from schemas.errors import NotFoundError
 from schemas.filters import Modality
 from schemas.ports import ObjectStore
-from schemas.versions import Status
 
 
 class ChangedRow(Frozen):
@@ -66,7 +62,7 @@ def document_changes(store: ObjectStore, base: str, version: str, source: str) -
         NotFoundError: Neither version has the source.
         TransientError: A version can't be read.
     """
-    doc_before, doc_now = (_document_of(store, name, source) for name in (base, version))
+    doc_before, doc_now = (document_of(source, indexed_sources(read_ledger(store, name))) for name in (base, version))
     if doc_before is None and doc_now is None:
         raise NotFoundError(f"neither version indexes {source}")
     facts_before, facts_now = (
@@ -77,14 +73,6 @@ def document_changes(store: ObjectStore, base: str, version: str, source: str) -
         return DocumentChanges(doc_before=doc_before, doc_now=doc_now, pages=[])
     pages = _changed_pages(_pages(store, base, doc_before), _pages(store, version, doc_now))
     return DocumentChanges(doc_before=doc_before, doc_now=doc_now, pages=pages)
-
-
-def _document_of(store: ObjectStore, version: str, source: str) -> str | None:
-    fates = read_fates(store, version)
-    is_source = pc.equal(fates.column("source"), pa.scalar(source))
-    is_indexed = pc.equal(fates.column("status"), pa.scalar(str(Status.INDEXED)))
-    doc_ids = fates.filter(pc.and_(is_source, is_indexed)).column("doc_id").to_pylist()
-    return doc_ids[0] if doc_ids else None
 
 
 def _pages(store: ObjectStore, version: str, doc_id: str | None) -> dict[int, list[_Row]]:

@@ -4,12 +4,9 @@ import functools
 import io
 from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from backends.models.pictures import fit
 from pipeline.corpus.workspace import open_workspace
-from pipeline.records.ledger import read_fates
+from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import last_manifest
 from schemas.errors import NotFoundError, UserError
 from schemas.ids import document_file, figure_file
@@ -71,10 +68,9 @@ def _source_of(store: ObjectStore, doc_id: str) -> str:
     """Return where the last refresh found a document."""
     last = last_manifest(store)
     if last is not None:
-        fates = read_fates(store, last.version)
-        document_fates = fates.filter(pc.equal(fates.column("doc_id"), pa.scalar(doc_id)))
-        if document_fates.num_rows:
-            return str(document_fates.column("source")[0].as_py())
+        for row in read_ledger(store, last.version):
+            if row.doc_id == doc_id:
+                return row.source
     raise NotFoundError(f"neither the store nor the last refresh has a document {doc_id}")
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from pipeline.records.ledger import read_failures, read_fates, source_fates
+from pipeline.records.ledger import read_failures, read_ledger
 from pipeline.records.manifests import last_manifest
 from schemas.base import Frozen
 from schemas.errors import Failure, FailureCode, pages_by_cause
@@ -136,7 +136,7 @@ def quarantine(store: ObjectStore) -> Quarantine | None:
 
 def _missing_sources(store: ObjectStore, version: str) -> set[str]:
     """Return the sources that a version lacks."""
-    return {fate.source for fate in source_fates(read_fates(store, version)) if fate.status is Status.QUARANTINED}
+    return {row.source for row in read_ledger(store, version) if row.status is Status.QUARANTINED}
 
 
 def _by_document(failures: Sequence[Failure], left_out: Collection[str]) -> list[QuarantinedDocument]:

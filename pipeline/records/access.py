@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from backends.stores.objects import read_table, reading, unless_damaged
 from pipeline.corpus.statements import AccessStatement, Statements
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.ledger import read_fates
+from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import note_event, this_person
 from schemas.access import NOBODY, Principals, narrowest
 from schemas.base import Frozen
@@ -165,10 +165,10 @@ def current_sources(store: ObjectStore) -> dict[str, list[str]]:
     """Return the sources of each document of any kept version: those of the newest version that has it."""
     sources: dict[str, list[str]] = {}
     for version in reversed(store.folders("versions")):
-        fates = unless_damaged(partial(read_fates, store, version))
-        if fates is None:
+        ledger = unless_damaged(partial(read_ledger, store, version))
+        if ledger is None:
             continue
-        indexed = fates.filter(pc.equal(fates.column("status"), pa.scalar(str(Status.INDEXED))))
+        indexed = ledger.table.filter(pc.equal(ledger.table.column("status"), pa.scalar(str(Status.INDEXED))))
         of_version: dict[str, list[str]] = {}
         for doc_id, source in zip(*(indexed.column(name).to_pylist() for name in ("doc_id", "source")), strict=True):
             of_version.setdefault(str(doc_id), []).append(str(source))

@@ -14,7 +14,7 @@ from backends.stores.temporary_tables import TemporaryTables
 from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.columns import read_columns
-from pipeline.records.ledger import read_fates, source_fates
+from pipeline.records.ledger import first_sources, read_ledger
 from pipeline.records.manifests import named_manifest, readable_manifest
 from pipeline.records.publication import resolve_version
 from pipeline.records.row_parts import FIGURES, read_documents, read_parts, rows_of_documents
@@ -119,7 +119,7 @@ def write_diff(store: ObjectStore, manifest: Manifest) -> None:
 def write_numbers_diff(store: ObjectStore, base: Manifest, manifest: Manifest) -> None:
     """Write what changed in numbers alone, for a version that lacks documents which nobody may name."""
     base_facts, facts = (
-        VersionFacts(manifest=described, sources=source_fates(read_fates(store, manifest.version)), metrics={}, found={})
+        VersionFacts(manifest=described, sources=read_ledger(store, manifest.version), metrics={}, found={})
         for described in (base, manifest)
     )
     _write_diff(store, manifest.version, diff(base_facts, facts))
@@ -142,7 +142,7 @@ def _facts(store: ObjectStore, manifest: Manifest) -> VersionFacts:
         report = read_model(store, version_file(manifest.version, f"evaluation/{JUDGED}.json"), ModeReport)
     return VersionFacts(
         manifest=manifest,
-        sources=source_fates(read_fates(store, manifest.version)),
+        sources=read_ledger(store, manifest.version),
         metrics=report.model_dump(include=_METRICS) if report else {},
         found={score.id: score.page_rank is not None for score in report.scores} if report else {},
         complaints=_complaints(store, manifest.version),
@@ -168,9 +168,7 @@ def _figures_only_in(store: ObjectStore, version: str | None, other: str | None)
     """Return the tagged figures that a version has and another one hasn't, by their facts; None stands for no version."""
     if version is None:
         return NO_FIGURES
-    sources: dict[str, str] = {}
-    for fate in source_fates(read_fates(store, version)):
-        sources.setdefault(fate.doc_id, fate.source)
+    sources = first_sources(read_ledger(store, version))
     with TemporaryTables() as tables:
         for name, with_figures in (("mine", version), ("others", other)):
             tables.create(name, FIGURES)

@@ -1,6 +1,6 @@
 """The sources of a version with their status, failures by run, and the documents that were deleted for good."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from schemas.ids import version_file
 from schemas.parquet import Rows, schema_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import FAILURES, LedgerRow, Manifest, SourceFate, Status
+from schemas.versions import FAILURES, LedgerRow, Manifest, Status
 
 _FILE = "ledger.parquet"
 
@@ -34,21 +34,6 @@ def write_ledger(store: ObjectStore, version: str, rows: Rows[LedgerRow]) -> Non
     if table.column("newer").null_count == table.num_rows:
         table = table.drop_columns(["newer"])
     store.replace(version_file(version, _FILE), to_parquet(table))
-
-
-def read_fates(store: ObjectStore, version: str) -> pa.Table:
-    """Return the columns of ``SourceFate`` of a version's ledger, sorted by source."""
-    return read_table(store, version_file(version, _FILE), columns=SourceFate._fields)
-
-
-_ROWS_AT_ONCE = 1_000
-
-
-def source_fates(fates: pa.Table) -> Iterator[SourceFate]:
-    """Yield the rows of ``read_fates``."""
-    for part in fates.to_batches(_ROWS_AT_ONCE):
-        for source, doc_id, status in zip(*(part.column(name).to_pylist() for name in SourceFate._fields), strict=True):
-            yield SourceFate(source, doc_id, Status(status))
 
 
 def indexed_pages(rows: Iterable[LedgerRow]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from pipeline.records.converted import pdf_of, read_converted
 from pipeline.records.corrections import corrections_of
 from pipeline.records.descriptions import open_descriptions, open_drawn, target_ids
 from pipeline.records.evidence import evidence_parts, figures_of, page_rows, placement_parts
-from pipeline.records.ledger import quarantine_file, read_fates, source_fates
+from pipeline.records.ledger import quarantine_file, read_ledger
 from pipeline.records.manifests import manifests, read_manifest
 from pipeline.records.publication import read_pointer
 from pipeline.records.row_parts import FOLDER, read_parts
@@ -215,7 +215,7 @@ def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
     """Yield the names of the shared objects that a version needs, but for its vectors; a figure may come twice."""
     store, keys, version = workspace.store, manifest.keys, manifest.version
     converted, by_hand = read_converted(store, version), corrections_of(store, version)
-    for row in source_fates(read_fates(store, version)):
+    for row in read_ledger(store, version):
         if row.status is Status.INDEXED:
             yield pdf_of(row.doc_id, converted)
             if row.doc_id in converted:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from schemas.printing import line, markdown_line
 from schemas.reports import ChangedDocuments, ChangedFigure, ChangedQuestions, NumberChange, VersionDiff
-from schemas.versions import Manifest, SourceFate, Status
+from schemas.versions import LedgerRow, Manifest, Status
 
 _NAMED = 20
 FIGURES_NAMED = 10_000
@@ -25,7 +25,7 @@ class VersionFacts:
     """
 
     manifest: Manifest
-    sources: Iterable[SourceFate]
+    sources: Iterable[LedgerRow]
     metrics: Mapping[str, float | None]
     found: Mapping[str, bool]
     complaints: tuple[int, int] | None = None
@@ -59,7 +59,7 @@ def diff(
     )
 
 
-def _documents(before: Iterable[SourceFate], now: Iterable[SourceFate]) -> ChangedDocuments:
+def _documents(before: Iterable[LedgerRow], now: Iterable[LedgerRow]) -> ChangedDocuments:
     rows_before, rows_now = ({row.source: row for row in rows} for rows in (before, now))
     in_both = [(rows_before[source], row) for source, row in rows_now.items() if source in rows_before]
     moved = [(row_before, row_now) for row_before, row_now in in_both if row_before.status is not row_now.status]

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from schemas.reports import ChangedFigure, NumberChange
-from schemas.versions import Counts, Manifest, ModelCard, SourceFate, Status, VectorSpace
+from schemas.versions import Counts, LedgerRow, Manifest, ModelCard, Status, VectorSpace
 from tasks.versions.diff import NO_FIGURES, VersionFacts, diff, release_note
 
 
@@ -29,8 +29,8 @@ def _manifest(version: str, **fields: object) -> Manifest:
     return Manifest.model_validate(facts | fields)
 
 
-def _row(source: str, doc_id: str, status: Status = Status.INDEXED) -> SourceFate:
-    return SourceFate(source, doc_id, status)
+def _row(source: str, doc_id: str, status: Status = Status.INDEXED) -> LedgerRow:
+    return LedgerRow(source, doc_id, 1, "1", status, "k")
 
 
 def _figure(name: str, source: str = "a.pdf", page: int = 1, caption: str = "") -> ChangedFigure:

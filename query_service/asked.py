@@ -111,11 +111,11 @@ class AskedCounts:
 def note_answered(request: Request, corpus: str, question: str, result: AnswerResult) -> None:
     """Count an answer, where the corpus counts."""
     if outcome := cast(AskedCounts, request.app.state.asked).answered(corpus, question, result):
-        metrics_of(request).asked(corpus, result.version, outcome)
+        metrics_of(request).count("inset_questions", corpus, result.version, outcome)
 
 
 def note_opened(request: Request, corpus: str, version: str, doc_id: str) -> None:
     """Count that a citation is opened, where the corpus counts; the further parts of a file are not counted."""
     is_first = request.method == "GET" and request.headers.get("range", "bytes=0-").startswith("bytes=0-")
     if is_first and cast(AskedCounts, request.app.state.asked).opened(corpus, version, doc_id):
-        metrics_of(request).opened(corpus)
+        metrics_of(request).count("inset_citations_opened", corpus)

@@ -100,5 +100,5 @@ async def feedback(request: Request, corpus: Corpus, body: FeedbackRequest) -> F
     )
     if entry_id is None:
         raise HTTPException(429, "this version has all the feedback that it takes")
-    metrics_of(request).feedback(corpus.name, body.reason or "", helpful=body.helpful)
+    metrics_of(request).count("inset_feedback", corpus.name, str(body.helpful).lower(), body.reason or "")
     return FeedbackReceived(id=entry_id)

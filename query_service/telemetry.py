@@ -59,6 +59,15 @@ _TRIES, _PAUSE_S = 20, 0.01
 
 _METHODS = {"GET", "HEAD", "POST", "OPTIONS"}
 
+_COUNTERS = {
+    "inset_answer_tokens": ("Tokens of generative models in answers.", "corpus", "direction"),
+    "inset_answer_money": ("Cost of answers, by the prices of the corpus file.", "corpus"),
+    "inset_feedback": ("What readers said of answers.", "corpus", "helpful", "reason"),
+    "inset_questions": ("Questions to corpora that count them, by what became of them.", "corpus", "version", "outcome"),
+    "inset_citations_opened": ("Cited pages and PDFs that readers opened.", "corpus"),
+}
+"""What each counts, and its labels."""
+
 
 class Metrics:
     """The metrics of one process, or of all workers."""
@@ -83,32 +92,10 @@ class Metrics:
         self.in_progress = self._gauge("inset_http_requests_in_progress", "Requests without a whole response.")
         self._waiting = self._gauge("inset_requests_waiting", "Requests that wait for capacity.")
         self._versions_open = self._gauge("inset_versions_open", "Open versions.", "corpus")
-        self._tokens = Counter(
-            "inset_answer_tokens",
-            "Tokens of generative models in answers.",
-            ["corpus", "direction"],
-            registry=self._registry,
-        )
-        self._spent = Counter(
-            "inset_answer_money", "Cost of answers, by the prices of the corpus file.", ["corpus"], registry=self._registry
-        )
-
-        self._feedback = Counter(
-            "inset_feedback",
-            "What readers said of answers.",
-            ["corpus", "helpful", "reason"],
-            registry=self._registry,
-        )
-
-        self._asked = Counter(
-            "inset_questions",
-            "Questions to corpora that count them, by what became of them.",
-            ["corpus", "version", "outcome"],
-            registry=self._registry,
-        )
-        self._opened = Counter(
-            "inset_citations_opened", "Cited pages and PDFs that readers opened.", ["corpus"], registry=self._registry
-        )
+        self._counters = {
+            name: Counter(name, description, labels, registry=self._registry)
+            for name, (description, *labels) in _COUNTERS.items()
+        }
 
     def _gauge(self, name: str, description: str, *labels: str) -> Gauge:
         return Gauge(name, description, labels, registry=self._registry, multiprocess_mode="livesum")
@@ -129,23 +116,15 @@ class Metrics:
         """Count a step, by its name in the trace of a search."""
         self._step_seconds.labels(name).observe(seconds)
 
+    def count(self, name: str, *labels: str, by: float = 1.0) -> None:
+        """Add to one of ``_COUNTERS``, with its labels in their order."""
+        self._counters[name].labels(*labels).inc(by)
+
     def spent(self, corpus: str, spent: Spent) -> None:
         """Count what models used for an answer."""
-        self._tokens.labels(corpus, "input").inc(spent.input_tokens)
-        self._tokens.labels(corpus, "output").inc(spent.output_tokens)
-        self._spent.labels(corpus).inc(spent.money)
-
-    def feedback(self, corpus: str, reason: str, *, helpful: bool) -> None:
-        """Count what a reader said of an answer; ``reason`` is "" for none."""
-        self._feedback.labels(corpus, str(helpful).lower(), reason).inc()
-
-    def asked(self, corpus: str, version: str, outcome: str) -> None:
-        """Count a question; ``outcome`` is ``answered``, ``unsure`` or ``abstained``."""
-        self._asked.labels(corpus, version, outcome).inc()
-
-    def opened(self, corpus: str) -> None:
-        """Count a citation that a reader opened."""
-        self._opened.labels(corpus).inc()
+        self.count("inset_answer_tokens", corpus, "input", by=spent.input_tokens)
+        self.count("inset_answer_tokens", corpus, "output", by=spent.output_tokens)
+        self.count("inset_answer_money", corpus, by=spent.money)
 
     async def answered(
         self, corpus: str, events: AsyncGenerator[AnswerEvent, None], log: Callable[[AnswerResult], None]

@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bench.table import Row, parser_of, show
 from pipeline.inspection.inspect import inspect
 from schemas.corpus.models import CaptionOptions
@@ -76,7 +78,7 @@ def _score_pictures(arguments: argparse.Namespace) -> None:
     show(f"tables, pages as pictures of {arguments.as_pictures} dpi{skewed}", [*rows, Row("wall time", "s", seconds)])
 
 
-def write_pictures(pdf: Path, to: Path, dpi: int, skew: float = 0.0) -> list["pymupdf.Matrix"]:
+def write_pictures(pdf: Path, to: Path, dpi: int, skew: float = 0.0, noise: float = 0.0) -> list["pymupdf.Matrix"]:
     """Write a PDF whose pages are pictures of those of another, rotated as they are.
 
     Args:
@@ -84,6 +86,7 @@ def write_pictures(pdf: Path, to: Path, dpi: int, skew: float = 0.0) -> list["py
         to: The file to write.
         dpi: Of the pictures.
         skew: Degrees clockwise by which the content of odd pages is turned on larger sheets; that of even pages the other way.
+        noise: Standard deviation of the levels of their pixels, of 255, around those that are drawn.
 
     Returns:
         For each page, the matrix from its points to those of the written page.
@@ -97,17 +100,20 @@ def write_pictures(pdf: Path, to: Path, dpi: int, skew: float = 0.0) -> list["py
             rotation = page.rotation
             page.set_rotation(0)
             pixmap = page.get_pixmap(dpi=dpi)
-            drawn, place = pixmap.tobytes("png"), pymupdf.Matrix(1, 1)
-            size = page.rect
+            place, size = pymupdf.Matrix(1, 1), page.rect
+            drawn = Image.frombytes("RGB", (pixmap.width, pixmap.height), pixmap.samples)
             if angle := skew if page.number % 2 == 0 else -skew:
-                straight = Image.frombytes("RGB", (pixmap.width, pixmap.height), pixmap.samples)
-                written = io.BytesIO()
-                straight.rotate(-angle, Image.Resampling.BICUBIC, expand=True, fillcolor="white").save(written, "PNG")
-                drawn, place = written.getvalue(), pymupdf.Matrix(angle)
+                drawn = drawn.rotate(-angle, Image.Resampling.BICUBIC, expand=True, fillcolor="white")
+                place = pymupdf.Matrix(angle)
                 size = page.rect * place
                 place *= pymupdf.Matrix(1, 0, 0, 1, -size.x0, -size.y0)
+            if noise:
+                levels = np.random.default_rng(page.number).normal(np.asarray(drawn), noise)
+                drawn = Image.fromarray(levels.clip(0, 255).astype(np.uint8))
+            written = io.BytesIO()
+            drawn.save(written, "PNG")
             sheet = made.new_page(width=size.width, height=size.height)
-            sheet.insert_image(sheet.rect, stream=drawn)
+            sheet.insert_image(sheet.rect, stream=written.getvalue())
             sheet.set_rotation(rotation)
             places.append(place)
         made.save(to, deflate=True)

@@ -24,7 +24,7 @@ MOST_MS = 100
 _TIMES = 7
 _TEXTS = 1_000
 _DOCUMENTS_AT_ONCE = 500
-_CORPUS = "name: manuals\nsource: pdfs\nstore: store\ncaptions: {ocr: none, layout: none}\n"
+_CORPUS = "name: manuals\nsource: pdfs\nstore: store\ncaptions: {ocr: none}\n"
 _LISTS = {
     "documents": "documents?",
     "documents by date": "documents?sort=-date&",

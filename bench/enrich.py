@@ -19,7 +19,6 @@ from backends.models.registry import TEXT_EMBEDDERS
 from backends.pdf.document import open_document
 from bench.table import Row, show
 from evaluation.questions import load_questions
-from ray_jobs.enrich import structure_with
 from schemas.corpus import ChunkOptions, ParseOptions
 from schemas.ids import sha256
 from schemas.models import ModelName
@@ -28,6 +27,7 @@ from tasks.enriching.chunk import chunk
 from tasks.enriching.spaces import search_text
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
+from tasks.reading.structure import structure
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals"
 ONE_IN = 4
@@ -58,7 +58,7 @@ def _texts(embedder: TextEmbedder) -> list[str]:
     for file in sorted((MANUALS / "pdfs").glob("*.pdf")):
         pdf = file.read_bytes()
         parsed = parse(open_document(pdf), sha256(pdf), ParseOptions(), keep_figure=lambda _name, _data: None)
-        document = structure_with(parsed, (), ())
+        document = structure(parsed, {})
         pieces = chunk(document, embedder.count_tokens, max_tokens=ChunkOptions().tokens)
         texts += [search_text(document.title, piece.section_path, piece.text) for piece in pieces if piece.text]
     return texts

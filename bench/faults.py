@@ -181,7 +181,7 @@ def write_corpus(folder: Path, *, store: str = "store", index: str = "lancedb", 
         change(folder, number)
     file = folder / "faults.yaml"
     file.write_text(
-        f"name: faults\nsource: pdfs\nstore: {store}\ncaptions: {{ocr: {ocr}, layout: none}}\nparse: {{workers: 1}}\n"
+        f"name: faults\nsource: pdfs\nstore: {store}\ncaptions: {{ocr: {ocr}}}\nparse: {{workers: 1}}\n"
         f"tags: {{pdf: true}}\nretention: {{versions: 2}}\nindex: {{engine: {index}}}\n"
     )
     return file

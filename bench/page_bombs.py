@@ -52,7 +52,7 @@ def _served(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
     for number in (1, 2):
         (folder / "pdfs" / f"bomb{number}.pdf").write_bytes(transparency_bomb().replace(b"nine bar", b"%d bar" % number))
     file = folder / f"{CORPUS}.yaml"
-    file.write_text(f"name: {CORPUS}\nsource: pdfs\nstore: store\ncaptions: {{ocr: none, layout: none}}\n")
+    file.write_text(f"name: {CORPUS}\nsource: pdfs\nstore: store\ncaptions: {{ocr: none}}\n")
     made = refresh(open_workspace(str(file)))
     if not made.published or made.failures:
         raise SystemExit(f"the corpus to be served isn't whole: {made.failures or made.gates}")

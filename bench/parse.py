@@ -23,16 +23,14 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from backends.models.rapid_layout_detector import RapidLayout
 from backends.pdf.document import open_document
 from backends.stores.sources import open_source
 from bench.table import Row, parser_of, show
 from schemas.corpus import ParseOptions
-from schemas.documents import Role, Segment, StructuredDocument
+from schemas.documents import Role, StructuredDocument
 from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.tags import TagTemplate, fill
-from tasks.figures.segment import cut, pictures_to_segment
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 from tasks.versions.assemble import number_figures
@@ -110,17 +108,10 @@ def ours(path: Path) -> Made:
 
 
 def look(path: Path, options: ParseOptions) -> tuple[StructuredDocument, dict[str, bytes]]:
-    """Parse, look for figures on pages that are pictures, and structure; return the document and its figures' pixels."""
+    """Parse and structure; return the document and its figures' pixels."""
     pictures: dict[str, bytes] = {}
     parsed = parse(open_document(path.read_bytes()), "d", options, keep_figure=pictures.__setitem__)
-    wanted = pictures_to_segment(parsed.placements)
-    segments: dict[str, list[Segment]] = {}
-    if wanted:
-        detector = RapidLayout()
-        for name in wanted:
-            picture = pictures[f"{name}.png"]
-            segments[name] = cut(picture, detector.detect(picture), pictures.__setitem__)
-    return structure(parsed, {}, segments), pictures
+    return structure(parsed, {}), pictures
 
 
 def _ownof(item: tuple[str, Path]) -> tuple[str, Made]:

@@ -19,7 +19,7 @@ from unittest import mock
 from bench.table import Row, parser_of, show
 
 _KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
-_CORPUS = "name: manuals\nsource: s3://bench/pdfs\nstore: s3://bench/inset\ncaptions: {ocr: none, layout: none}\n"
+_CORPUS = "name: manuals\nsource: s3://bench/pdfs\nstore: s3://bench/inset\ncaptions: {ocr: none}\n"
 _REQUEST = re.compile(r'"(GET|PUT|HEAD|POST|DELETE) /bench(?:/([^ ?]*))?(\?list-type)?')
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _LISTING = "listing"

@@ -41,7 +41,7 @@ DOCUMENTS_AT_ONCE = 250
 
 MOST_MB, MOST_GROWTH, MOST_TIME_RATIO, MOST_REFRESH = 2048, 1.5, 1.2, 0.1
 
-_CORPUS = "name: manuals\nsource: pdfs\nstore: store\ncaptions: {ocr: none, layout: none}\nchunks: {tokens: 512}\n"
+_CORPUS = "name: manuals\nsource: pdfs\nstore: store\ncaptions: {ocr: none}\nchunks: {tokens: 512}\n"
 _RAY = "ray: {{num_cpus: {}}}\n"
 _FIRST, _SECOND = "20260101T000000Z-00000001", "20260102T000000Z-00000002"
 _FULL = ("assemble", "check", "build")

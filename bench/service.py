@@ -85,7 +85,7 @@ def _refreshed_twice(folder: Path) -> tuple[Workspace, list[str]]:
     """Return a corpus and its two versions."""
     shutil.copytree(EXAMPLES / "pdfs", folder / "pdfs", ignore=shutil.ignore_patterns(ADDED))
     file = folder / "bench.yaml"
-    file.write_text("name: bench\nsource: pdfs\nstore: store\ncaptions: {ocr: none, layout: none}\n", encoding="utf-8")
+    file.write_text("name: bench\nsource: pdfs\nstore: store\ncaptions: {ocr: none}\n", encoding="utf-8")
     workspace, versions = open_workspace(str(file)), []
     for _ in range(2):
         made = refresh(workspace)

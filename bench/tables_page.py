@@ -31,8 +31,7 @@ cells of each style. `python -m bench.tables_page` writes this page.
 - Spans are those of rules that are left out, and of words that lie across the gutter between columns. A label for several rows of
   a table without rules is in the first of them.
 - Tables of scanned pages are read by the same steps ([decision 19](../decisions/0019-tables-on-scanned-pages.md)); words are
-  those of OCR, and `found_by` is `recognised`. Scans may be skewed by up to 6°.
-- A picture on a page with text that shows a table keeps its tag; its table follows it, marked in the same way.
+  those of OCR. Scans may be skewed by up to 6°.
 - `inset export --tables` writes each table [to a file](cli.md).
 """
 

@@ -105,6 +105,10 @@ class PageRegion:
     columns: tuple[float, ...] = ()
 
 
+NO_FONT = "GlyphLess"
+"""Beginning of the name of a font of hidden words behind a scan, which says nothing of the letters that are seen."""
+
+
 class Line(NamedTuple):
     """A line of text, escaped; ``block`` numbers its paragraph, item or heading on the page, in reading order.
 
@@ -165,16 +169,12 @@ class OutlineEntry:
 
 
 class FoundBy(StrEnum):
-    """What a table was found by: rules or boxes of cells, a layout model with or without rules, or words.
-
-    ``RECOGNISED`` is one of a scanned page or a picture, by rules in its pixels or a layout model; its words may be OCR's.
-    """
+    """What a table was found by: rules or boxes of cells, a layout model with or without rules, or words."""
 
     RULED = "ruled"
     RULED_LAYOUT = "ruled_layout"
     ALIGNED = "aligned"
     LAYOUT = "layout"
-    RECOGNISED = "recognised"
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,31 +266,6 @@ class RecognisedLine:
     skew: float = 0.0
 
 
-class RegionKind(StrEnum):
-    """The classes of a layout model."""
-
-    FIGURE = "figure"
-    TABLE = "table"
-    WORDS = "words"
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutRegion:
-    """A region found by a layout model; ``bbox`` in pixels of the picture."""
-
-    bbox: BBox
-    kind: RegionKind
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A figure or table cut out of the picture of a page; ``region`` is its origin."""
-
-    region: LayoutRegion
-    figure: Figure
-
-
 @dataclass(frozen=True, slots=True)
 class Recognised:
     """The words recognised in one picture, or the failure."""
@@ -298,20 +273,6 @@ class Recognised:
     id: str
     lines: tuple[RecognisedLine, ...]
     failure: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Segmented:
-    """The segments of one page's picture and its rules, as boxes in its pixels; or the failure.
-
-    ``tables`` are those of a picture that isn't a page, and has no segments.
-    """
-
-    id: str
-    segments: tuple[Segment, ...]
-    failure: str | None = None
-    rules: tuple[BBox, ...] = ()
-    tables: tuple[BBox, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,8 +150,11 @@ class PdfPage(Protocol):
     def frames(self) -> tuple[BBox, ...]:
         """The outermost clips smaller than the page."""
 
-    def regions(self, rotation: int) -> list[PageRegion] | None:
-        """Return the blocks that a layout model sees on the page turned by ``rotation`` degrees; None if it can't tell."""
+    def regions(self, rotation: int, *, is_scan: bool = False) -> list[PageRegion] | None:
+        """Return the blocks that a layout model sees on the page turned by ``rotation`` degrees; None if it can't tell.
+
+        On a scan it looks for pictures in the page's picture, too.
+        """
 
     def letters(self, line: Line) -> Letters | None:
         """Return the positions of a line's letters; None if unknown. The first call is slow."""

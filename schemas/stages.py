@@ -21,7 +21,6 @@ class Step(StrEnum):
     """A step within a stage, as progress and failures name it."""
 
     RECOGNISE = "recognise"
-    SEGMENT = "segment"
     STRUCTURE = "structure"
     DRAW = "draw"
     CAPTION = "caption"

@@ -140,9 +140,9 @@ class MuPdfPage:
     _page: "pymupdf.Page"
     _letters: dict[Line, Letters | None] = field(default_factory=dict)
 
-    def regions(self, rotation: int) -> list[PageRegion] | None:
+    def regions(self, rotation: int, *, is_scan: bool = False) -> list[PageRegion] | None:
         """Return the blocks that a layout model sees; see the port."""
-        return page_regions(self._page, rotation)
+        return page_regions(self._page, rotation, is_scan=is_scan)
 
     def letters(self, line: Line) -> Letters | None:
         """Return the positions of a line's letters; see the port."""
@@ -227,7 +227,7 @@ def _images(blocks: Sequence[tuple[int, Any]], page: BBox) -> Iterator[tuple[Ima
         number += 1
 
 
-def page_regions(page: "pymupdf.Page", rotation: int) -> list[PageRegion] | None:
+def page_regions(page: "pymupdf.Page", rotation: int, *, is_scan: bool = False) -> list[PageRegion] | None:
     """Return the blocks of a page; None if the model fails on it.
 
     The model sees the page as its reader does. Afterwards a rotated page is upright, with its contents turned.
@@ -235,6 +235,7 @@ def page_regions(page: "pymupdf.Page", rotation: int) -> list[PageRegion] | None
     Args:
         page: The page, whose rotation was set to 0.
         rotation: How it is turned for its reader, in degrees.
+        is_scan: It is a picture, in which the model looks for further pictures.
     """
     import pymupdf
 
@@ -245,7 +246,7 @@ def page_regions(page: "pymupdf.Page", rotation: int) -> list[PageRegion] | None
         back = page.derotation_matrix
         page.remove_rotation()
     try:
-        groups = _model().predict(page, return_raw=True) or []
+        groups = _model("text+post-seg-image" if is_scan else "text").predict(page, return_raw=True) or []
     except Exception:  # noqa: BLE001  whatever the model fails on, rules read the page
         return None
     regions = [_region(group, back) for group in groups]
@@ -253,7 +254,7 @@ def page_regions(page: "pymupdf.Page", rotation: int) -> list[PageRegion] | None
 
 
 @cache
-def _model() -> Any:
+def _model(looks_at: str) -> Any:
     """Load the model, in this process, with one thread: processes share the cores already.
 
     PyMuPDF passes no number of threads on, and ONNX Runtime has no other setting that reaches its sessions (decision 23). It
@@ -270,7 +271,7 @@ def _model() -> Any:
     default_options = onnxruntime.SessionOptions
     onnxruntime.SessionOptions = options_of_one_thread
     try:
-        return DocumentLayoutAnalyzer.get_model()
+        return DocumentLayoutAnalyzer.get_model(input_type=looks_at)
     finally:
         onnxruntime.SessionOptions = default_options
 

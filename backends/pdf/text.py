@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from schemas.documents import Line
+from schemas.documents import NO_FONT, Line
 from schemas.drawings import Letters, PageLine, ReplacementText
 from schemas.geometry import BBox
 from schemas.tags import escape
@@ -38,8 +38,6 @@ _MONO_FONT = re.compile(
 """Names of fonts that are so without the flag: DejaVu Sans Mono, Inconsolata, Latin Modern Mono, Letter Gothic, NimbusMonL,
 Computer Modern Typewriter. In 80 pages of a manual in NimbusMonL 155 blocks become code, and 15 tables of code are none.
 """
-_NO_FONT = "GlyphLess"
-"""The font of hidden words behind a scan, whose widths say nothing."""
 FEWEST_TYPED, FEWEST_TYPED_LETTERS = 4, 8
 """Minimum letters of a piece of text, minimum pieces, and different letters on the page, that tell whether all are as wide."""
 SAME_WIDTH_EM = 0.002
@@ -249,7 +247,7 @@ def _font_name(name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _is_mono_font(name: str, flags: int) -> bool:
-    return bool(flags & _MONO or _MONO_FONT.search(name)) and _NO_FONT not in name
+    return bool(flags & _MONO or _MONO_FONT.search(name)) and NO_FONT not in name
 
 
 def read_letters(text: "pymupdf.TextPage", line: Line) -> Letters | None:

@@ -329,7 +329,6 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   colqwen: {{kind: late_embedder, model: models/colqwen2, revision: "1"}}
 # captions:
 #   ocr: {ocr}                  # recogniser of text in figures and on scanned pages; or none
-#   layout: {layout}           # detector of figures on scanned pages; or none
 #   captioner: context             # or a model that sees the pictures, such as vlm
 #   pages: context                 # a row per page with its picture, described by its own text; or by a model
 #   summaries: vlm                 # search a model's summary in place of each text
@@ -385,7 +384,6 @@ def write_corpus_file(name: str, source: str) -> Path:
         memory_mb=corpus.parse.memory_mb,
         template=corpus.tags.template,
         ocr=corpus.captions.ocr,
-        layout=corpus.captions.layout,
         chunk_tokens=corpus.chunks.tokens,
         gates="\n".join(f"#   {f'{gate.key}: {gate.default:g}':<30} # {gate.means}" for gate in GATES),
         versions=corpus.retention.versions,

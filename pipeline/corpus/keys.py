@@ -18,7 +18,6 @@ from tasks.enriching.chunk import CHUNK_VERSION, PAGES_VERSION
 from tasks.enriching.language import LANGUAGE_VERSION
 from tasks.enriching.spaces import DEFAULT
 from tasks.figures.pixel_rules import SKEW_VERSION
-from tasks.figures.segment import SEGMENT_VERSION
 from tasks.reading.structure import STRUCTURE_VERSION
 from tasks.reading.text_layers import TEXT_LAYERS_VERSION
 from tasks.versions.assemble import ASSEMBLE_VERSION
@@ -39,8 +38,6 @@ class Keys:
     parse: str
     attempt: str
     recognised: str
-    segmented: str
-    searched_for_tables: str
     structured: str
     assembled: str
     settings: str
@@ -50,20 +47,15 @@ class Keys:
 def keys_of(
     corpus: Corpus,
     recogniser: ModelCard | None,
-    detector: ModelCard | None,
     spaces: Mapping[str, VectorSpace],
     captioners: Mapping[str, CaptionerInUse],
 ) -> Keys:
     """Return the keys of a corpus."""
     parse = parse_key(corpus.parse)
     recognised = key(model=recogniser.model_dump() if recogniser else None, skew=SKEW_VERSION)
-    segmented = key(model=detector.model_dump() if detector else None, step=SEGMENT_VERSION, skew=SKEW_VERSION)
-    # A picture may be a page in one document and none in another, and is searched for other things then.
-    searched_for_tables = key(segmented=segmented, found="tables")
     structured = key(
         parse=parse,
         recognised=recognised,
-        segmented=segmented,
         structure=STRUCTURE_VERSION,
         chunk=CHUNK_VERSION,
         chunks=corpus.chunks.shape(),
@@ -92,7 +84,7 @@ def keys_of(
         **_experiment(corpus),
         **({"answers": [pinned.model_dump() for pinned in corpus.answers]} if corpus.answers else {}),
     )
-    return Keys(parse, attempt, recognised, segmented, searched_for_tables, structured, assembled, settings, drawn)
+    return Keys(parse, attempt, recognised, structured, assembled, settings, drawn)
 
 
 def _descriptions(corpus: Corpus, captioners: Mapping[str, CaptionerInUse], drawn: str | None) -> dict[str, object]:

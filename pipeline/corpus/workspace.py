@@ -8,7 +8,7 @@ from pathlib import Path
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
-from backends.models import rapid_layout_detector, rapidocr_recogniser
+from backends.models import rapidocr_recogniser
 from backends.models.registry import EMBEDDERS
 from backends.stores.checked_store import join
 from backends.stores.document_files import structured_file
@@ -46,7 +46,6 @@ class Workspace:
     store: ObjectStore
     keys: Keys
     recogniser: ModelCard | None
-    detector: ModelCard | None
     spaces: Mapping[str, VectorSpace]
     captioners: Mapping[str, CaptionerInUse]
     by_hand: ByDocument = field(default_factory=dict)
@@ -187,15 +186,13 @@ def open_corpus(corpus: Corpus, file: Path) -> Workspace:
             f"name a 'store' elsewhere"
         )
     recogniser = None if corpus.captions.ocr == NONE else rapidocr_recogniser.CARD
-    detector = None if corpus.captions.layout == NONE else rapid_layout_detector.CARD
     spaces, captioners = _spaces(corpus), captioners_of(corpus, file)
     return Workspace(
         corpus=corpus,
         file=file,
         store=open_store(join(corpus.store or "", corpus.name)),
-        keys=keys_of(corpus, recogniser, detector, spaces, captioners),
+        keys=keys_of(corpus, recogniser, spaces, captioners),
         recogniser=recogniser,
-        detector=detector,
         spaces=spaces,
         captioners=captioners,
     )

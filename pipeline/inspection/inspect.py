@@ -9,7 +9,7 @@ from backends.stores.document_files import ParsedDocumentFile, parsed_file, read
 from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource
 from pipeline.inspection.view import write_view
-from ray_jobs.enrich import find_tables, looked_at, recognise, segment, structure_with
+from ray_jobs.enrich import looked_at, recognise, structure_with
 from ray_jobs.pools import errors_as_bad_input
 from schemas.corpus import ParseOptions
 from schemas.corpus.models import CaptionOptions
@@ -20,7 +20,6 @@ from schemas.documents import (
     NodeKind,
     Page,
     Recognised,
-    Segmented,
     StructuredDocument,
 )
 from schemas.errors import BadInputError, Failure, UserError
@@ -68,7 +67,7 @@ def inspect(
             format was converted into (``document.pdf``); None writes nothing.
         view: Write ``index.html`` and drawn pages (``page-0001.png``) into ``out``.
         options: Limits and resolution.
-        captions: Models of pictures; by default a layout model for scanned pages, and no recogniser of text.
+        captions: Models of pictures; by default no recogniser of text.
         report: Called with the pages done by a model, and drawn.
 
     Returns:
@@ -136,11 +135,10 @@ def _read(
 
 
 def _structured(store: ObjectStore, parsed_at: str, captions: CaptionOptions, report: Report) -> StructuredDocument:
-    """Structure a document with the results of models of pictures, in this process."""
+    """Structure a document with what is recognised in its pictures, in this process."""
     recognised: list[Recognised] = []
-    segmented: list[Segmented] = []
     parsed, lexicon = ParsedDocumentFile(store, parsed_at), Simplemma()
-    pictures = looked_at(parsed, lexicon, reads=captions.ocr != NONE, segments=captions.layout != NONE)
+    fault: str | None = None
 
     def read(names: Sequence[str]) -> None:
         total = len(recognised) + len(names)
@@ -148,19 +146,16 @@ def _structured(store: ObjectStore, parsed_at: str, captions: CaptionOptions, re
             recognised.extend(batch)
             report(Step.RECOGNISE, len(recognised), total)
 
-    read(pictures.recognised)
-    fault: str | None = None
-    if pictures.compared:
-        lines, layered = {picture.id: picture.lines for picture in recognised}, layered_pages(parsed.placements)
-        fault = reason_to_replace_layer(layered, parsed.lines, lines, lexicon)
-        if fault is not None:
-            read(sorted({placement.figure_id or "" for placement in layered.values()} - lines.keys()))
-    for names, find in ((pictures.segmented, segment), (pictures.searched, find_tables)):
-        for batch in find(names, store.root) if names else ():
-            segmented.extend(batch)
-            report(Step.SEGMENT, len(segmented), len(pictures.segmented) + len(pictures.searched))
+    if captions.ocr != NONE:
+        pictures = looked_at(parsed, lexicon)
+        read(pictures.recognised)
+        if pictures.compared:
+            lines, layered = {picture.id: picture.lines for picture in recognised}, layered_pages(parsed.placements)
+            fault = reason_to_replace_layer(layered, parsed.lines, lines, lexicon)
+            if fault is not None:
+                read(sorted({placement.figure_id or "" for placement in layered.values()} - lines.keys()))
     with errors_as_bad_input("structuring it"):
-        return structure_with(read_parsed(store, parsed_at), recognised, segmented, fault_of_layer=fault)
+        return structure_with(read_parsed(store, parsed_at), recognised, store, fault_of_layer=fault)
 
 
 def _digests(structured: StructuredDocument) -> dict[str, int]:

@@ -21,7 +21,7 @@ from pipeline.records.manifests import manifests, read_manifest
 from pipeline.records.publication import read_pointer
 from pipeline.records.row_parts import FOLDER, read_parts
 from schemas.base import batched
-from schemas.documents import Recognised, Segmented, drawn_page_id
+from schemas.documents import Recognised, drawn_page_id
 from schemas.errors import TransientError
 from schemas.filters import Modality
 from schemas.ids import alias_name, figure_file, original_file, version_file
@@ -191,11 +191,9 @@ def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTab
 
 def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[RecordCache], NeededRecords]) -> None:
     store, keys, version = workspace.store, manifest.keys, manifest.version
-    for name, noun in (("recognised", Recognised), ("segmented", Segmented), ("searched_for_tables", Segmented)):
-        if name in keys:
-            pictures = needed(RecordCache(store, f"recognised/{keys[name]}", schema_of(noun)))
-            for placements in placement_parts(store, version):
-                pictures.add(figures_of(placements))
+    pictures = needed(RecordCache(store, f"recognised/{keys['recognised']}", schema_of(Recognised)))
+    for placements in placement_parts(store, version):
+        pictures.add(figures_of(placements))
     for captions in manifest.captioners.values():
         described = needed(open_descriptions(store, captions.key))
         for part in evidence_parts(store, version):

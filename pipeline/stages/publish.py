@@ -116,7 +116,6 @@ def _check_held(workspace: Workspace, version: str | None) -> None:
 
 def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -> Manifest:
     counts, evaluated = notes[Stage.ASSEMBLE].counts, notes.get(Stage.EVALUATE)
-    models = {"recogniser": workspace.recogniser, "detector": workspace.detector}
     corpus = workspace.corpus
     return Manifest(
         version=plan.version,
@@ -127,7 +126,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         run_id=plan.run_id,
         code_version=RELEASE,
         keys={name: stage_key for name, stage_key in vars(workspace.keys).items() if stage_key is not None},
-        models={role: model for role, model in models.items() if model is not None},
+        models={} if workspace.recogniser is None else {"recogniser": workspace.recogniser},
         spaces=dict(workspace.spaces),
         captioners={name: captioner.captions for name, captioner in workspace.captioners.items()},
         spent=notes[Stage.ENRICH].spent if Stage.ENRICH in notes else {},

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from backends.stores.objects import attempt, check_object, unless_damaged
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import CACHES, RecordCache
+from pipeline.records.cache import CACHES
 from pipeline.records.converted import converted_otherwise
 from pipeline.records.descriptions import drawn_cache
 from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
@@ -17,10 +17,8 @@ from pipeline.records.manifests import changed, manifest_name, missing_or_cut, r
 from pipeline.records.publication import LIVE, drop_previous, read_pointer, readable_pointer
 from pipeline.records.retention import KINDS, objects_of, vectors_of_version
 from pipeline.records.row_parts import DOCUMENTS
-from schemas.documents import Kind, Segmented
 from schemas.errors import DamagedError, MissingError
 from schemas.ids import version_file
-from schemas.parquet import schema_of
 from schemas.ports import ObjectStore
 from schemas.stages import Report, silent
 from schemas.versions import Manifest
@@ -97,7 +95,7 @@ def discard(workspace: Workspace, names: Iterable[str]) -> None:
         # Originals stay, since a parse writes one again if it can read the source.
         if kind in (*_MADE, "versions") or (kind in CACHES and name.endswith(".parquet")):
             store.delete(name)
-    make_again(workspace, live, documents)
+    make_again(workspace, documents)
 
 
 def convert_again(workspace: Workspace) -> None:
@@ -105,16 +103,14 @@ def convert_again(workspace: Workspace) -> None:
     pointer = readable_pointer(workspace.store)
     if pointer is not None:
         ledger = readable_ledger(workspace.store, pointer.version)
-        make_again(workspace, pointer.version, {*converted_otherwise(workspace.store, pointer.version, ledger)})
+        make_again(workspace, {*converted_otherwise(workspace.store, pointer.version, ledger)})
 
 
-def make_again(workspace: Workspace, live: str | None, documents: set[str]) -> None:
+def make_again(workspace: Workspace, documents: set[str]) -> None:
     """Delete the parses of documents and what is made of them, so that the next refresh makes them again, under the lease."""
     store = workspace.store
-    if documents and live:
-        _forget_segments(workspace, live, documents)
-        if (cache := drawn_cache(workspace)) is not None:
-            cache.remove({name for name in cache.ids() if name.rpartition("/")[0] in documents})
+    if documents and (cache := drawn_cache(workspace)) is not None:
+        cache.remove({name for name in cache.ids() if name.rpartition("/")[0] in documents})
     for document in sorted(documents):
         for name in [*store.names(f"structured/{document}"), *store.names(f"parsed/{document}")]:
             store.delete(name)
@@ -183,14 +179,6 @@ def _documents_with(store: ObjectStore, version: str, figure: str) -> set[str]:
 
     documents = unless_damaged(read)
     return set(store.folders("parsed")) if documents is None else documents
-
-
-def _forget_segments(workspace: Workspace, version: str, documents: set[str]) -> None:
-    """Forget the segments of documents' scanned pages, so that their figures are cut and stored again."""
-    cache = RecordCache(workspace.store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
-    rows = unless_damaged(lambda: [*_placement_rows(workspace.store, version)])
-    scans = [row for row in rows or () if row["doc_id"] in documents and row["kind"] == Kind.SCAN]
-    cache.remove(cache.ids() if rows is None else {str(row["figure_id"]) for row in scans})
 
 
 def _placement_rows(store: ObjectStore, version: str) -> Iterator[dict[str, str | None]]:

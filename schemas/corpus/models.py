@@ -262,9 +262,6 @@ class CaptionOptions(Section):
     ocr: Literal["rapidocr", "none"] = Field(
         "rapidocr", description="What reads words inside figures and scanned pages, and replaces poor text layers; or none."
     )
-    layout: Literal["rapid-layout", "none"] = Field(
-        "rapid-layout", description="What finds figures and tables on pages that are a picture; or none."
-    )
 
     @property
     def named(self) -> dict[str, str]:

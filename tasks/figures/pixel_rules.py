@@ -10,7 +10,9 @@ import scipy  # its submodules are loaded when they are used
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from schemas.geometry import BBox, skewed
+from schemas.documents import RecognisedLine
+from schemas.drawings import Pixels
+from schemas.geometry import BBox, skewed, straight
 
 LEAST_LENGTH_SHARE = 1 / 70
 """Minimum length of a rule, relative to the longer side of the page: 12 pt of A4, more than the strokes of letters."""
@@ -18,21 +20,17 @@ THICKNESS_SHARE = 1 / 300
 """Maximum thickness of a rule, relative to the longer side of the page: 2.8 pt of A4. What is thicker is a shade."""
 MOST_RULES = 300
 """Maximum rules of a page: more are the grain of a photograph."""
-LARGEST_SIDE_PX = 2000
-"""Longer side of the picture that is searched; larger ones are scaled down."""
 INK_LEVELS = 25
 """Minimum difference of a rule from the background, of 255 levels: a hairline is grey in the pixels of a scan."""
 
 
-def rules_in(picture: bytes) -> list[BBox]:
-    """Return the horizontal and vertical rules of an encoded picture of a page, in its pixels; [] for a photograph."""
-    with Pillow.open(io.BytesIO(picture)) as opened:
-        scale = max(1.0, max(opened.size) / LARGEST_SIDE_PX)
-        grey = np.asarray(opened.convert("L").resize([round(side / scale) for side in opened.size], Pillow.Resampling.BOX))
+def rules_in(pixels: Pixels) -> list[BBox]:
+    """Return the horizontal and vertical rules of the picture of a page, in its pixels; [] for a photograph."""
+    grey = np.asarray(Pillow.fromarray(pixels).convert("L"))
     least, thick = (max(2, round(share * max(grey.shape))) for share in (LEAST_LENGTH_SHARE, THICKNESS_SHARE))
     # A vertical rule is a horizontal one of the transposed picture.
     rules = [*_bars(grey, least, thick), *(BBox(y0, x0, y1, x1) for x0, y0, x1, y1 in _bars(grey.T, least, thick))]
-    return [BBox(*(side * scale for side in rule)) for rule in rules] if len(rules) <= MOST_RULES else []
+    return rules if len(rules) <= MOST_RULES else []
 
 
 def _bars(grey: NDArray[np.uint8], least: int, thick: int) -> list[BBox]:
@@ -47,6 +45,54 @@ def _bars(grey: NDArray[np.uint8], least: int, thick: int) -> list[BBox]:
         BBox(columns.start, rows.start, columns.stop, rows.stop) for rows, columns in scipy.ndimage.find_objects(labels)
     ]
     return [box for box in boxes if box.width >= max(least, box.height)]
+
+
+WHITE_SHARE = 0.15
+"""Share of the height of a line's box, above and below, in which its ink isn't measured."""
+INK_SHARE = 0.35
+"""Minimum difference of a letter from the background, relative to that of the line's darkest pixel."""
+
+
+GAP_SHARE, RULE_SHARE = 1.2, 0.15
+"""Minimum width of a gap between two cells, and maximum width of a rule between them, relative to the height of the letters."""
+
+
+class InkedLine(NamedTuple):
+    """The ink of a line of words: the mean width of its strokes, and the runs of words between which are wide gaps.
+
+    Widths, starts and ends are relative to the length of the line's box.
+    """
+
+    stroke: float = 0.0
+    runs: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
+
+
+def ink_of(picture: bytes, lines: Sequence[RecognisedLine], boxes: Sequence[BBox]) -> list[InkedLine]:
+    """Return the ink of each line of an encoded picture, whose boxes there are given."""
+    with Pillow.open(io.BytesIO(picture)) as opened:
+        grey = np.asarray(opened.convert("L")).astype(np.float32)
+    return [_ink(grey, line, box) for line, box in zip(lines, boxes, strict=True)]
+
+
+def _ink(grey: NDArray[np.float32], line: RecognisedLine, box: BBox) -> InkedLine:
+    x0, y0, x1, y1 = (max(0, round(side)) for side in box)
+    pixels = np.rot90(grey[y0:y1, x0:x1], line.turn // 90)
+    white = round(WHITE_SHARE * len(pixels))
+    pixels = pixels[white : len(pixels) - white]
+    if not pixels.size:
+        return InkedLine()
+    ink = np.abs(pixels - np.median(pixels))
+    # A row of pixels that crosses a stroke becomes darker and brighter again: ink is shared by as many strokes.
+    edges = np.abs(np.diff(ink, axis=1)).sum()
+    inked = np.flatnonzero(ink.max(axis=0) > INK_SHARE * ink.max())
+    if not edges or not inked.size:
+        return InkedLine()
+    cuts = np.flatnonzero(np.diff(inked) > GAP_SHARE * len(pixels))
+    length = float(pixels.shape[1])
+    starts, ends = inked[[0, *(cuts + 1)]], inked[[*cuts, -1]] + 1
+    is_run = ends - starts > RULE_SHARE * len(pixels)
+    runs = zip((starts[is_run] / length).tolist(), (ends[is_run] / length).tolist(), strict=True)
+    return InkedLine(float(2 * ink.sum() / edges) / length, tuple(runs) or InkedLine().runs)
 
 
 SKEW_VERSION = "1"
@@ -91,13 +137,32 @@ class Straightened(NamedTuple):
     middle: tuple[float, float]
     scale: float
 
+    @property
+    def level_box(self) -> BBox:
+        """Where its sides are in the given picture, if that were straight."""
+        with Pillow.open(io.BytesIO(self.picture)) as opened:
+            return self._level(BBox(0, 0, *opened.size))
+
     def as_given(self, box: BBox) -> BBox:
         """Return the box in the given picture around a box in the straightened one."""
+        return skewed(self._level(box), self.degrees, self.middle)
+
+    def as_straight(self, box: BBox) -> BBox:
+        """Return the box in the straightened picture around which ``as_given`` made the given one."""
         (dx, dy), (x, y), scale = self.corner, self.middle, self.scale
-        level = BBox(
+        level = straight(box, self.degrees, self.middle)
+        return BBox(
+            (level.x0 - x) / scale - dx,
+            (level.y0 - y) / scale - dy,
+            (level.x1 - x) / scale - dx,
+            (level.y1 - y) / scale - dy,
+        )
+
+    def _level(self, box: BBox) -> BBox:
+        (dx, dy), (x, y), scale = self.corner, self.middle, self.scale
+        return BBox(
             x + scale * (box.x0 + dx), y + scale * (box.y0 + dy), x + scale * (box.x1 + dx), y + scale * (box.y1 + dy)
         )
-        return skewed(level, self.degrees, self.middle)
 
 
 def straightened(picture: bytes) -> Straightened | None:

@@ -7,7 +7,7 @@ from itertools import chain, takewhile
 from statistics import median
 from typing import NamedTuple
 
-from schemas.documents import LayoutLabel, Line, OutlineEntry, is_same_size
+from schemas.documents import NO_FONT, LayoutLabel, Line, OutlineEntry, is_same_size
 from schemas.geometry import BBox
 from schemas.tags import strip
 from schemas.text import NUMBERING, SUPERSCRIPTS, caption_label, same_title, title_letters, without_number
@@ -242,7 +242,7 @@ class Headings:
         # The layout model decides first, by label and then by style; capitals, size and weight decide on what is left.
         if (
             block[0].label in _HEADINGS
-            and (block_text.isupper() or _NUMBERED.match(block_text))
+            and (block_text.isupper() or _NUMBERED.match(block_text) or block[0].font.startswith(NO_FONT))
             and _may_be_title(block_text, MOST_HEADING_CHARACTERS)
         ):
             return block

@@ -57,14 +57,14 @@ _WRITTEN = re.compile(r"(?:D:)?(\d{4})(\d{2})?(\d{2})?")
 FIRST_YEAR = 1993
 """Year of the first PDF: an earlier date is an unset clock (1970, 1904, 1601)."""
 
-PARSE_VERSION = "38"
+PARSE_VERSION = "39"
 
 _FREE_MEMORY_EVERY = 16
 """Pages after which the PDF library's cache is emptied."""
 
 _TEMPLATE_PAGES = 3
 """Pages with the same background image from which on it is a template without figures: else a presentation of a hundred slides
-has its background drawn and segmented for each.
+has its background drawn for each.
 """
 
 
@@ -107,6 +107,7 @@ def parse(
     *,
     keep_figure: KeepFigure,
     opened: Callable[[int], None] = lambda _pages: None,
+    as_scans: bool = False,
 ) -> ParsedDocument:
     """Parse one PDF.
 
@@ -118,6 +119,7 @@ def parse(
         options: Resolution and size of figures, and the page limit. The caller limits time and memory.
         keep_figure: Called with each figure once its page is read, so that memory has the pixels of one page.
         opened: Called with the number of pages before the first is read.
+        as_scans: Each page is a picture with hidden words, and has been stored; only pictures on it are kept.
 
     Raises:
         BadInputError: Nothing of the document can be read, or it has too many pages.
@@ -128,7 +130,7 @@ def parse(
             FailureCode.PAGE_LIMIT,
         )
     opened(document.page_count)
-    reading = _Reading(document, options.layout, FigureCollector(keep_figure))
+    reading = _Reading(document, options.layout, FigureCollector(keep_figure), as_scans)
     reading.read_all()
     placements = without_logos(without_repeats(reading.placements, reading.pages), reading.pages, reading.lines)
     # Pictures on many pages that turn out to be templates have lost their figures by now.
@@ -168,6 +170,7 @@ class _Reading:
     document: PdfDocument
     layout: Layout
     collection: FigureCollector
+    as_scans: bool
     pages: list[Page] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
@@ -194,7 +197,7 @@ class _Reading:
         # What was lost until now is dropped: later warnings are this page's.
         self.document.lost_content()
         try:
-            content = read_page(self.document, number, self.layout)
+            content = read_page(self.document, number, self.layout, is_scan=self.as_scans)
         except BadInputError as error:
             self.pages.append(Page(number, 0.0, 0.0, 0, 0))
             self._fail(number, error)
@@ -242,10 +245,11 @@ class _Reading:
     def _add(self, content: ParsedPage, *, is_readable: bool) -> None:
         """Add the pictures, the lines and the tables of a page; one whose letters are unknown is a picture, as a scan is."""
         drawn = content.drawn
-        visible = [line for line, is_visible in content.lines if is_visible]
-        hidden = [line for line, is_visible in content.lines if not is_visible]
+        visible = [line for line, is_visible in content.lines if is_visible or content.is_scan]
+        hidden = [] if content.is_scan else [line for line, is_visible in content.lines if not is_visible]
         if is_readable:
-            located = locate(drawn.box, drawn.images, content.marks, drawn.frames, visible)
+            images = content.pictures if self.as_scans else [*drawn.images, *content.pictures]
+            located = locate(drawn.box, images, content.marks, drawn.frames, visible)
             formulas = formula_regions(content.regions or (), located.regions, visible)
             located = replace(located, regions=(*located.regions, *formulas))
         else:

@@ -2,21 +2,24 @@
 
 import re
 import unicodedata
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import compress, pairwise
+from operator import itemgetter
 from statistics import median
 
 from schemas.corpus import Layout
 from schemas.documents import LayoutLabel, Line, OutlineEntry, Page, PageRegion
-from schemas.drawings import MAX_SIDE_PT, Image, Letters, Mark, PageLine, ReplacementText
+from schemas.drawings import MAX_SIDE_PT, PAGE_SHARE, Image, Letters, Mark, PageLine, ReplacementText
 from schemas.errors import FailureCode, rejecting
 from schemas.geometry import BBox, is_level, turned, union
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape, strip
 from schemas.text import RAISED_SIZE, as_superscript, may_be_raised
+from tasks.figures.pixel_rules import rules_in
 from tasks.reading.bidi import LineLetters, has_right_to_left, in_logical_order
 from tasks.reading.blocks import SURE_MARKER, regroup_lines
 from tasks.reading.margins import line_numbers
@@ -83,6 +86,10 @@ _SAME_HEIGHT_SHARE = 0.1
 _LEADING_SHARE = 0.5
 """Maximum gap, relative to the height, between two lines of one paragraph."""
 
+SCAN_DPI, MAX_SCAN_PIXELS = 150, 4_000_000
+"""Resolution at which rules are searched on a scanned page, and maximum pixels."""
+EDGE_EM = 0.3
+"""Minimum distance of a rule that cuts a line from the ends of the line, in ems."""
 FEWEST_SPACED, SPACED_SHARE = 4, 0.8
 """Minimum words of a line, and minimum share of them of one letter, if its letters are spaced out."""
 FEWEST_LETTERS, FEWEST_STRANGE, STRANGE_SHARE = 12, 2, 0.05
@@ -342,7 +349,8 @@ def _blank(last: Line, box: BBox) -> str:
 class ParsedPage:
     """A page's content: ``lines`` derive from ``drawn``; ``letters`` locates the letters of each; ``marks`` have no bullets.
 
-    ``rotation`` is that of most of the text.
+    ``rotation`` is that of most of the text. ``is_scan``: it is a picture over invisible lines, which stand for what it shows;
+    ``pictures`` are those that the layout model sees in it.
     """
 
     page: Page
@@ -353,6 +361,8 @@ class ParsedPage:
     regions: Sequence[PageRegion] | None
     rotation: int = 0
     layout_failed: bool = False
+    is_scan: bool = False
+    pictures: Sequence[Image] = ()
 
     @property
     def texts(self) -> list[Line]:
@@ -360,8 +370,10 @@ class ParsedPage:
         return [line for line, _ in self.lines]
 
 
-def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> ParsedPage:
+def read_page(document: PdfDocument, number: int, layout: Layout = "never", *, is_scan: bool = False) -> ParsedPage:
     """Read one page, counted from 1, and run the layout model on it if ``layout`` says so.
+
+    ``is_scan``: it is known to be a picture with hidden words.
 
     Raises:
         BadInputError: The page can't be read.
@@ -373,21 +385,85 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never") -> P
         lines = list(with_strikes(_lines(drawn, letters), drawn.marks, letters))
         is_drawn = max(drawn.box.width, drawn.box.height) <= MAX_SIDE_PT
         asks_model = layout == "every_page" and is_drawn
-        visible = [line for line, is_visible in lines if is_visible]
+        is_scan = is_scan or (is_drawn and _is_scan(drawn, lines))
+        visible = [line for line, is_visible in lines if is_visible or is_scan]
         rotation = rotation_of(visible, drawn.rotation)
         # Numbers of lines would be markers of items, or a table's column.
         numbers = line_numbers(visible, body_size(visible)) if not rotation else []
-        regions = drawn.regions(rotation) if asks_model else None
+        regions = drawn.regions(rotation, is_scan=is_scan) if asks_model else None
         if regions and not rotation:
             regions = tables_under_titles(regions, [line for line in visible if line not in numbers])
         # Bullets and underlines belong to the text, and must not be taken for drawings or rules of tables.
-        marks, lines = drawn_bullets(without_underlines(drawn.marks, lines), lines)
+        pictures = [_cut_out(region.bbox) for region in regions or () if is_scan and region.label is LayoutLabel.PICTURE]
+        drawn_marks = _rules_of_scan(drawn, pictures, visible) if is_scan else drawn.marks
+        if is_scan:
+            lines = _in_order([*_cut_at_rules(lines, drawn_marks, letters)], regions or ())
+        marks, lines = drawn_bullets(without_underlines(drawn_marks, lines), lines)
         frames = [mark.bbox for mark in marks if not (mark.filled or mark.strokes or mark.is_rule)]
         text = [read for read in lines if read.line not in numbers]
         lines = [*regroup_lines(text, regions or (), rotation, frames), *(PageLine(line, True) for line in numbers)]
     characters = sum([len(line.text.strip()) for line, _ in lines])
     page = Page(number, drawn.box.width, drawn.box.height, drawn.rotation, characters)
-    return ParsedPage(page, drawn, tuple(lines), letters, marks, regions, rotation, asks_model and regions is None)
+    layout_failed = asks_model and regions is None
+    return ParsedPage(page, drawn, tuple(lines), letters, marks, regions, rotation, layout_failed, is_scan, pictures)
+
+
+def _is_scan(page: PdfPage, lines: Sequence[PageLine]) -> bool:
+    """Return whether a page is a picture, and all its words are behind it."""
+    is_covered = any(image.bbox.area >= PAGE_SHARE * page.box.area for image in page.images)
+    return is_covered and bool(lines) and not any(is_visible for _, is_visible in lines)
+
+
+def _in_order(lines: Sequence[PageLine], regions: Sequence[PageRegion]) -> list[PageLine]:
+    """Return the lines of a scan, which OCR reads across columns, in the order of the regions.
+
+    Others stay behind the line before.
+    """
+    order: list[int] = []
+    for line, _ in lines:
+        held = (at for at, region in enumerate(regions) if region.bbox.has_middle_of(line.bbox))
+        order.append(next(held, order[-1] if order else -1))
+    return [line for _, line in sorted(zip(order, lines, strict=True), key=itemgetter(0))]
+
+
+def _cut_out(box: BBox) -> Image:
+    """Return a part of a page's picture as an image of its own."""
+    return Image(-1, 0, box, 0, 0, (box.width, 0, 0, box.height), cut=True)
+
+
+def _rules_of_scan(page: PdfPage, pictures: Sequence[Image], lines: Sequence[Line]) -> list[Mark]:
+    """Return the rules of a scanned page, drawn or in its pixels, without those of pictures on it, and strokes of letters."""
+    rules = list(page.marks)
+    if not rules:
+        pixels = page.draw(page.box, dpi=SCAN_DPI, max_pixels=MAX_SCAN_PIXELS)
+        points = page.box.width / pixels.shape[1]
+        rules = [Mark(BBox(*(side * points for side in rule)), 0, filled=True, white=False) for rule in rules_in(pixels)]
+    boxes = [*(picture.bbox for picture in pictures), *(line.bbox for line in lines)]
+    return [rule for rule in rules if not any(box.contains(rule.bbox) for box in boxes)]
+
+
+def _cut_at_rules(lines: Sequence[PageLine], marks: Sequence[Mark], letters: LineLetters) -> Iterator[PageLine]:
+    """Yield the lines of a scan, cut where they go over an upright rule, which OCR may have read as a letter."""
+    rules = [mark.bbox for mark in marks if mark.bbox.height > mark.bbox.width]
+    for line, is_visible in lines:
+        edge = EDGE_EM * line.size
+        crossed = sorted(
+            rule.centre_x
+            for rule in rules
+            if line.bbox.x0 + edge < rule.centre_x < line.bbox.x1 - edge and rule.y0 <= line.bbox.centre_y <= rule.y1
+        )
+        if not crossed or letters.direction(line) != (1, 0):
+            yield PageLine(line, is_visible)
+            continue
+        text, boxes = letters(line)
+        starts = [0, *(bisect(boxes, x, key=lambda box: (box[0] + box[2]) / 2) for x in crossed), len(text)]
+        for start, end in pairwise(starts):
+            inked = [at for at in range(start, end) if text[at] not in " |[]"]
+            if inked:
+                words, some = text[inked[0] : inked[-1] + 1], boxes[inked[0] : inked[-1] + 1]
+                piece = line._replace(text=escape(words), bbox=line.bbox._replace(x0=some[0][0], x1=some[-1][2]).rounded())
+                letters.keep(piece, Letters(words, some, (1, 0)))
+                yield PageLine(piece, is_visible)
 
 
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:

@@ -4,20 +4,18 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 
-from schemas.documents import BlockKind, FoundBy, Kind, LayoutLabel, Line, Page, Placement, Role
+from schemas.documents import BlockKind, LayoutLabel, Line, Page, Placement, Role
 from schemas.geometry import BBox, distance, is_level
 from schemas.tags import placeholder
-from schemas.text import LabelKind, caption_label
+from schemas.text import LabelKind
 from tasks.figures.anchor import anchor, running_text
-from tasks.figures.segment import fills_page
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.join import join_lines
-from tasks.reading.paragraphs import DraftBlock, PageContent, is_divisible, text_block, with_lines
+from tasks.reading.paragraphs import DraftBlock, is_divisible, text_block, with_lines
 from tasks.reading.picture_places import PicturePlace, place_pictures
 from tasks.tables.rows import upright
-from tasks.tables.tabulate import holds
 
 BESIDE_EM = 2.0
 """Maximum gap between an icon and the text of its line."""
@@ -32,38 +30,6 @@ LABELLED_PT = 24.0
 """Maximum gap between a figure and a caption without a number."""
 BESIDE_PT = 72.0
 """Maximum gap between a figure and a caption at its side."""
-
-
-def with_words_of_segments(content: PageContent) -> PageContent:
-    """Assign the lines of a page that is a picture to the figures cut out of it.
-
-    A block only partly in a figure stays text, and so does a caption, since a layout model's boxes are too large. A figure that
-    fills its page, as on a slide, takes none of the text. Words of a recognised table are the table's.
-    """
-    page_box = BBox(0, 0, content.page.width_pt, content.page.height_pt)
-    # The smallest figure comes first: of several around a block it takes the words.
-    cut = sorted(
-        (
-            placement
-            for placement in content.placements
-            if placement.kind is Kind.SCAN and placement.role is Role.CONTENT and not fills_page(placement.bbox, page_box)
-        ),
-        key=lambda placement: placement.bbox.area,
-    )
-    if not cut:
-        return content
-    tables = [table.bbox for table in content.tables if table.found_by is FoundBy.RECOGNISED]
-    free = [line for line in content.lines if not any(holds(table, line.bbox) for table in tables)]
-    holders: dict[int, int] = {}
-    for number, block in groupby(free, key=lambda line: line.block):
-        members = list(block)
-        if all(line.inside is None for line in members) and caption_label(members[0].text) is None:
-            around = [placement for placement in cut if all(placement.bbox.has_middle_of(line.bbox) for line in members)]
-            if around:
-                holders[number] = around[0].order
-    inner = {line for line in free if line.block in holders}
-    inside = (line._replace(inside=holders[line.block]) if line in inner else line for line in content.lines)
-    return replace(content, lines=tuple(inside))
 
 
 def with_icons(lines: Sequence[Line], placements: Sequence[Placement], rotation: int) -> tuple[list[Line], list[Placement]]:

@@ -1,9 +1,9 @@
 """Insert the tables of a page, with their captions, into its text."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import takewhile, zip_longest
+from itertools import takewhile
 
 from schemas.documents import BlockKind, FoundBy, Line, TableOnPage, TableRegion
 from schemas.geometry import BBox
@@ -181,24 +181,6 @@ def _block(table: TableRegion, lines: Sequence[Line] = ()) -> DraftBlock:
         parts=(part,),
         spans=table.spans,
     )
-
-
-def with_tables_of_pictures(blocks: Sequence[DraftBlock], tables: Mapping[int, Sequence[TableRegion]]) -> list[DraftBlock]:
-    """Insert the tables in pictures, by the order of the placement: each after its picture, and the caption below that."""
-    if not tables:
-        return list(blocks)
-    set_blocks: list[DraftBlock] = []
-    added: list[DraftBlock] = []
-    waiting: list[DraftBlock] = []
-    for block, after in zip_longest(blocks, blocks[1:]):
-        set_blocks.append(block)
-        if block.kind is BlockKind.FIGURE and block.placement is not None:
-            waiting = [_block(table) for table in tables.get(block.placement.order, ())]
-            added += waiting
-        if after is None or after.kind is not BlockKind.CAPTION or after.placement is not block.placement:
-            set_blocks += waiting
-            waiting = []
-    return _with_table_captions(set_blocks, added)
 
 
 def _position(blocks: Sequence[DraftBlock], box: BBox) -> int:

@@ -4,14 +4,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from schemas.corrections import StoredCorrection
 from schemas.documents import (
     TAGGED,
     Block,
     BlockKind,
-    FoundBy,
     Furniture,
     Kind,
     Line,
@@ -21,7 +19,6 @@ from schemas.documents import (
     Placement,
     RecognisedLine,
     Role,
-    Segment,
     StructuredDocument,
     TableRegion,
 )
@@ -30,7 +27,6 @@ from schemas.geometry import BBox
 from schemas.tags import escape, placeholders, strip
 from schemas.text import ROMAN, CaptionLabel, mentions, roman, roman_value
 from tasks.figures.anchor import callouts, find_keys, match_keys
-from tasks.figures.segment import with_segments
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.code import find_code, is_typewritten
 from tasks.reading.correct import with_roles
@@ -47,21 +43,12 @@ from tasks.reading.paragraphs import (
     with_footnotes,
     with_item_depths,
 )
-from tasks.reading.recognise import (
-    as_scanned,
-    pages_as_read,
-    skews_of,
-    straightened,
-    tables_of_pictures,
-    with_recognised_tables,
-    with_words,
-)
-from tasks.reading.set_figures import with_figures, with_icons, with_words_of_segments
-from tasks.reading.set_tables import join_continued, with_tables, with_tables_of_pictures
+from tasks.reading.set_figures import with_figures, with_icons
+from tasks.reading.set_tables import join_continued, with_tables
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "43"
+STRUCTURE_VERSION = "44"
 
 SCAN_SHARE = 0.5
 """Minimum share of a page that a scan covers to which a system added lines in the margins."""
@@ -224,9 +211,6 @@ def _inline_figures(
 def structure(
     parsed: ParsedDocument,
     recognised: Mapping[str, Sequence[RecognisedLine]],
-    segments: Mapping[str, Sequence[Segment]] = MappingProxyType({}),
-    rules: Mapping[str, Sequence[BBox]] = MappingProxyType({}),
-    tables: Mapping[str, Sequence[BBox]] = MappingProxyType({}),
     corrections: Sequence[StoredCorrection] = (),
 ) -> StructuredDocument:
     """Return a document in reading order.
@@ -237,21 +221,10 @@ def structure(
     Args:
         parsed: The document as parsed.
         recognised: OCR lines of figures and scanned pages, by figure id; boxes in pixels.
-        segments: Figures cut out of pages that are a picture, by the picture's id.
-        rules: Rules in the pixels of such pages, and of pictures with tables, by the picture's id.
-        tables: Tables in pictures on other pages, by the picture's id; boxes in pixels.
         corrections: Those of the document, of which the roles of figures are applied here.
     """
-    as_parsed = parsed
-    pages, skews = pages_as_read(parsed, recognised), skews_of(parsed, recognised)
-    degrees = {page: skew.degrees for page, skew in skews.items()}
-    pictured = tables_of_pictures(parsed, recognised, tables, rules)
-    # Boxes are those of straight pages until `as_scanned` turns them back, so that what is in one row is level.
-    parsed = with_words(straightened(parsed, skews), recognised)
-    # Tables come before segments, since a table that is read gets no picture.
-    parsed = with_recognised_tables(parsed, segments, rules, pages, degrees)
-    parsed = with_roles(replace(with_segments(parsed, segments, degrees), pages=pages), corrections)
-    contents = [with_words_of_segments(content) for content in _contents(parsed)]
+    parsed = with_roles(parsed, corrections)
+    contents = [*_contents(parsed)]
     lines = tuple(line for content in contents for line in content.lines)
     margins = find_margins(lines, parsed.pages, parsed.outline)
     headings = Headings(lines, parsed.outline, margins.keys())
@@ -260,9 +233,7 @@ def structure(
     blocks = [
         replace(block, level=headings.level_of(block.lines)) if block.kind is BlockKind.HEADING else block
         for content in contents
-        for block in with_tables_of_pictures(
-            _blocks(content, margins, headings, hyphenated, typewritten=typewritten), pictured
-        )
+        for block in _blocks(content, margins, headings, hyphenated, typewritten=typewritten)
     ]
     blocks = with_footnotes(join_continued(with_item_depths(blocks)), body_size(lines))
     read_pages = {line.page for line in lines}
@@ -272,12 +243,9 @@ def structure(
         if failure.code != FailureCode.FONT_UNREADABLE or failure.page not in read_pages  # OCR read the others
     ]
     failures += _unread_pictures(parsed, recognised, {line.page for line in lines if line not in margins})
-    document = build_document(
-        replace(parsed, lines=lines, failures=tuple(failures)), blocks, headings, recognised, hyphenated
-    )
+    document = build_document(replace(parsed, failures=tuple(failures)), blocks, headings, recognised, hyphenated)
     numbered = (line for line, role in margins.items() if role in (Furniture.HEAD, Furniture.FOOT, Furniture.PAGE_NUMBER))
-    labels = parsed.labels or printed_labels(numbered, len(as_parsed.pages))
-    return as_scanned(replace(document, pages=as_parsed.pages, labels=labels), skews, as_parsed)
+    return replace(document, labels=parsed.labels or printed_labels(numbered, len(parsed.pages)))
 
 
 def _unread_pictures(
@@ -324,11 +292,7 @@ def _blocks(
     # Words inside a picture without a tag are text like any other.
     inner = {order: [line for line in content.lines if line.inside == order] for order in pictured}
     free = [line for line in content.lines if line.inside not in pictured]
-    tables = [
-        table
-        for table in content.tables
-        if table.found_by is FoundBy.RECOGNISED or not any(holds(placement.bbox, table.bbox) for placement in tagged)
-    ]
+    tables = [table for table in content.tables if not any(holds(placement.bbox, table.bbox) for placement in tagged)]
     in_tables = [name for table in tables for row in table.rows for cell in row for name in placeholders(cell)]
     alone: list[Placement] = []
     for placement in tagged:

@@ -59,7 +59,7 @@ def _corpus(running: Platform, captioner: EndpointServer) -> Workspace:
     model = f"{{kind: vlm, model: tiny, revision: '1', endpoint: {{url: '{captioner.url}', concurrency: 2}}}}"
     file.write_text(
         f"name: manuals\nsource: s3://{BUCKET}/pdfs\nschedule: '@once'\nparse: {{shard_mb: 0.001}}\n"
-        f"models: {{writer: {model}}}\ncaptions: {{ocr: none, layout: none, captioner: writer}}\n{running.settings}"
+        f"models: {{writer: {model}}}\ncaptions: {{ocr: none, captioner: writer}}\n{running.settings}"
     )
     return open_workspace(str(file))
 

@@ -43,10 +43,7 @@ def cluster(s3_bucket: str) -> Iterator[ray_cluster.RayCluster]:
 def _corpus(folder: Path, store: str, extra: str = "") -> str:
     file = folder / "corpora" / "manuals.yaml"
     file.parent.mkdir(parents=True)
-    file.write_text(
-        f"name: manuals\nsource: {MANUALS}\nstore: {store}\n"
-        f"captions: {{layout: none}}\nparse: {{workers: 2, layout: never}}\n{extra}"
-    )
+    file.write_text(f"name: manuals\nsource: {MANUALS}\nstore: {store}\nparse: {{workers: 2, layout: never}}\n{extra}")
     return str(file)
 
 

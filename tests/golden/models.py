@@ -22,7 +22,6 @@ from backends.models.local_model import LocalModel
 from backends.models.minilm import MiniLM
 from backends.models.multilingual import MultilingualE5
 from backends.models.pictures import fit, open_picture
-from backends.models.rapid_layout_detector import LEAST_SCORE, RapidLayout
 from backends.models.rapidocr_recogniser import (
     EXACT,
     LARGEST_SIDE_PX,
@@ -176,20 +175,6 @@ def _page() -> "pymupdf.Document":
             sheet.draw_rect(box)
             sheet.insert_text((box.x0 + 6, box.y0 + 16), f"{row}.{column} Nm", fontsize=10)
     return document
-
-
-def _rapid_layout(_folder: Path) -> Outputs:
-    model = RapidLayout()
-    with _page() as document:
-        pages = {f"{dpi} dpi": Image.open(io.BytesIO(document[0].get_pixmap(dpi=dpi).tobytes("png"))) for dpi in (72, 100)}
-    outputs: dict[str, tuple[str, str | Near]] = {"least score": (digest(""), digest(LEAST_SCORE))}
-    for name, image in pages.items():
-        regions = model.detect(png(image))
-        # By place: of two that are as sure the order is anyone's.
-        found_so = ((str(region.kind.value), _around(region.bbox, region.score)) for region in regions)
-        rows = sorted((kind, numbers) for kind, numbers in found_so if numbers[-1] > SURE)
-        outputs[name] = digest(_pixels(image)), Near(rows, OF_A_REGION, places=1)
-    return outputs
 
 
 _LANGUAGES = {
@@ -401,7 +386,6 @@ MODELS: dict[str, tuple[Callable[[Path], Outputs], str]] = {
     "minilm": (_minilm, "backends.models.minilm:SETTINGS_VERSION"),
     "multilingual": (_multilingual, "backends.models.multilingual:SETTINGS_VERSION"),
     "rapidocr": (_rapidocr, "backends.models.rapidocr_recogniser:SETTINGS_VERSION"),
-    "rapid-layout": (_rapid_layout, "backends.models.rapid_layout_detector:SETTINGS_VERSION"),
     "language detector": (_language, "backends.models.languages:DETECTION_VERSION"),
     "lexicon": (_lexicon, "backends.models.languages:LEXICON_VERSION"),
     "clip": (_clip, "backends.models.clip:SETTINGS_VERSION"),

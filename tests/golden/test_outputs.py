@@ -4,6 +4,7 @@ import ast
 import importlib.metadata
 import io
 import pkgutil
+import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -27,15 +28,12 @@ from schemas.corpus.models import EntryKind
 from schemas.documents import (
     Chunk,
     Kind,
-    LayoutRegion,
     Page,
     ParsedDocument,
     Placement,
     Recognised,
     RecognisedLine,
-    RegionKind,
     Role,
-    Segmented,
     StructuredDocument,
 )
 from schemas.geometry import BBox
@@ -57,8 +55,7 @@ from tasks.enriching.chunk import PageWords, chunk, rows_of_pages, words_of_page
 from tasks.enriching.language import language_of
 from tasks.enriching.prompts import Prompt, Surroundings, presets, surroundings, surroundings_of_page, surroundings_of_text
 from tasks.enriching.spaces import EMBED_VERSION, SPACES, RowText, search_text
-from tasks.figures.pixel_rules import rules_in, straightened
-from tasks.figures.segment import cut, pictures_to_segment
+from tasks.figures.pixel_rules import straightened
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
 from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer, without_layer
@@ -90,7 +87,6 @@ class _Made:
     parsed: ParsedDocument
     pictures: dict[str, bytes]
     recognised: tuple[Recognised, ...]
-    segmented: tuple[Segmented, ...]
     structured: StructuredDocument
     cut: list[Chunk]
     chunks: list[Chunk]
@@ -136,16 +132,11 @@ def _make(name: str, pdf: bytes) -> _Made:
     labelled = {line.inside for line in parsed.lines if line.inside is not None}
     to_recognise = pictures_to_recognise(parsed.placements, labelled)
     recognised = tuple(Recognised(figure, _words(figure, parsed)) for figure in to_recognise)
-    segmented = tuple(
-        Segmented(
-            figure,
-            tuple(cut(picture, _seen(figure, parsed), lambda _name, _data: None)),
-            rules=tuple(rules_in(picture)),
-        )
-        for figure in pictures_to_segment(parsed.placements)
-        for picture in (pictures[f"{figure}.png"],)
-    )
-    structured = structure_with(parsed, recognised, segmented)
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(folder)
+        for file, picture in pictures.items():
+            store.put(f"figures/{file}", picture)
+        structured = structure_with(parsed, recognised, store)
     count_tokens = TEXT_EMBEDDERS.find(ModelName(MINILM)).token_counter()
     pieces = chunk(structured, count_tokens, max_tokens=MAX_TOKENS)
     chunks = describe(pieces, structured.figures, {}, count_tokens, max_tokens=MAX_TOKENS)
@@ -155,7 +146,7 @@ def _make(name: str, pdf: bytes) -> _Made:
     fitted = fit_summaries(wordings, count_tokens, max_tokens=MAX_TOKENS)
     composed = describe([*pieces, *pages], structured.figures, fitted, count_tokens, max_tokens=MAX_TOKENS)
     return _Made(
-        *(name, pdf, parsed, pictures, recognised, segmented, structured, pieces, chunks),
+        *(name, pdf, parsed, pictures, recognised, structured, pieces, chunks),
         *(words, pages, wordings, fitted, composed),
     )
 
@@ -193,18 +184,6 @@ def _words(figure: str, parsed: ParsedDocument) -> tuple[RecognisedLine, ...]:
     return tuple(RecognisedLine(box, text, 0.9) for box, text in zip(boxes, lines, strict=True))
 
 
-def _seen(figure: str, parsed: ParsedDocument) -> list[LayoutRegion]:
-    """Return what a layout model might see on the picture of a page: a figure, part of it again, a table, a smudge."""
-    picture = next(parsed_figure for parsed_figure in parsed.figures if parsed_figure.figure_id == figure)
-    shares = ((0.2, 0.35, 0.8, 0.55), (0.25, 0.36, 0.5, 0.5), (0.1, 0.8, 0.9, 0.95), (0.5, 0.6, 0.52, 0.61))
-    kinds = (RegionKind.FIGURE, RegionKind.FIGURE, RegionKind.TABLE, RegionKind.FIGURE)
-    wide, tall = picture.width, picture.height
-    return [
-        LayoutRegion(BBox(x0 * wide, y0 * tall, x1 * wide, y1 * tall), kind, 0.9 - index / 10)
-        for index, ((x0, y0, x1, y1), kind) in enumerate(zip(shares, kinds, strict=True))
-    ]
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> list[_Made]:
     return [_make(name, pdf) for name, pdf in _pdfs(tmp_path_factory.mktemp("pdfs"))]
@@ -228,20 +207,9 @@ def _skew(_made: list[_Made]) -> Outputs:
     return outputs
 
 
-def _segment(documents: list[_Made]) -> Outputs:
-    return {
-        document.name: (
-            digest([document.pictures[f"{page.id}.png"] for page in document.segmented]),
-            digest(document.segmented),
-        )
-        for document in documents
-        if document.segmented
-    }
-
-
 def _structure(documents: list[_Made]) -> Outputs:
     return {
-        document.name: (digest([document.parsed, document.recognised, document.segmented]), digest(document.structured))
+        document.name: (digest([document.parsed, document.recognised]), digest(document.structured))
         for document in documents
     }
 
@@ -567,7 +535,6 @@ def _inscribe(documents: list[_Made]) -> Outputs:
 STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
     "parse": (_parse, "tasks.reading.parse:PARSE_VERSION"),
     "skew": (_skew, "tasks.figures.pixel_rules:SKEW_VERSION"),
-    "segment": (_segment, "tasks.figures.segment:SEGMENT_VERSION"),
     "structure": (_structure, "tasks.reading.structure:STRUCTURE_VERSION"),
     "text layers": (_text_layers, "tasks.reading.text_layers:TEXT_LAYERS_VERSION"),
     "chunk": (_chunk, "tasks.enriching.chunk:CHUNK_VERSION"),
@@ -678,4 +645,3 @@ def test_what_is_pinned_covers_what_the_steps_tell_apart(made: list[_Made]) -> N
         "composite",
         "scan",
     }
-    assert any(page.segments for document in made for page in document.segmented)

@@ -1,1 +1,1 @@
-"""Stage 3, in steps: recognise and segment, structure, caption, embed."""
+"""Stage 3, in steps: recognise, structure, caption, embed."""

@@ -3,9 +3,8 @@
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -32,18 +31,16 @@ from pipeline.stages.enrich.embedding import Embedding
 from ray_jobs.cluster import connected
 from ray_jobs.enrich import (
     FEW_DOCUMENTS,
-    FEW_PAGES,
     FEW_PICTURES,
+    LookedAt,
     Unstructured,
-    find_tables,
     looked_at,
     recognise,
-    segment,
     structure_all,
 )
 from ray_jobs.pools import Outcome, RowFailure
 from schemas.base import batched
-from schemas.documents import DrawnPage, Recognised, Segmented, drawn_page_id
+from schemas.documents import DrawnPage, Recognised, drawn_page_id
 from schemas.errors import Failure, FailureCode
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.stages import Report, Stage, Step, silent
@@ -149,11 +146,9 @@ class _Structuring:
         self._workspace, self._ray, self._report = workspace, ray, report
         store, keys = workspace.store, workspace.keys
         self._recognised = RecordCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
-        self._segmented = RecordCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))
-        self._searched = RecordCache(store, f"recognised/{keys.searched_for_tables}", schema_of(Segmented))
         self._lexicon = Simplemma()
         self._unfinished: dict[str, tuple[FailureCode, str]] = {}
-        self.counts = Counter(recognised=0, segmented=0, structured=0)
+        self.counts = Counter(recognised=0, structured=0)
         self.failed: dict[str, RowFailure] = {}
 
     def structure(self, doc_ids: Sequence[str], retried: Collection[str]) -> None:
@@ -180,14 +175,9 @@ class _Structuring:
     def _structured(self, doc_ids: Sequence[str]) -> Iterator[list[Outcome[bool]]]:
         """Structure some documents, and yield the outcomes."""
         workspace, corpus, keys = self._workspace, self._workspace.corpus, self._workspace.keys
+        reads = workspace.recogniser is not None
         pictures = {
-            doc_id: looked_at(
-                self._parsed(doc_id),
-                self._lexicon,
-                reads=self._workspace.recogniser is not None,
-                segments=self._workspace.detector is not None,
-            )
-            for doc_id in doc_ids
+            doc_id: looked_at(self._parsed(doc_id), self._lexicon) if reads else LookedAt([], []) for doc_id in doc_ids
         }
         self._unfinished = {}
         # Of a text layer, OCR reads a sample of pages for comparison; it reads the others only if the layer is at fault.
@@ -196,24 +186,13 @@ class _Structuring:
         if faults:
             self._recognise(chain.from_iterable(scans.values()))
             self.counts.update(layers_replaced=len(faults))
-        to_segment = [name for of_document in pictures.values() for name in of_document.segmented]
-        to_search = [name for of_document in pictures.values() for name in of_document.searched]
-        for cache, names, find in ((self._segmented, to_segment, segment), (self._searched, to_search, find_tables)):
-            self._look(cache, cache.missing(names), find, FEW_PAGES, Step.SEGMENT)
 
         def unstructured(doc_id: str) -> Unstructured:
-            of_document = pictures[doc_id]
-            recognised = [*of_document.recognised, *scans.get(doc_id, ())]
+            recognised = [*pictures[doc_id].recognised, *scans.get(doc_id, ())]
             return Unstructured(
                 doc_id,
                 rows_of(Recognised, self._recognised.read(recognised)),
-                rows_of(Segmented, self._segmented.read(of_document.segmented))
-                + rows_of(Segmented, self._searched.read(of_document.searched)),
-                {
-                    name: self._unfinished[name]
-                    for name in (*recognised, *of_document.segmented, *of_document.searched)
-                    if name in self._unfinished
-                },
+                {name: self._unfinished[name] for name in recognised if name in self._unfinished},
                 faults.get(doc_id),
                 workspace.structured_file(doc_id),
                 tuple(workspace.by_hand.get(doc_id, ())),
@@ -251,35 +230,18 @@ class _Structuring:
         return faults, scans
 
     def _recognise(self, figure_ids: Iterable[str]) -> None:
-        """Recognise text in new pictures."""
-        self._look(self._recognised, self._recognised.missing(figure_ids), recognise, FEW_PICTURES, Step.RECOGNISE)
-
-    def _look(
-        self,
-        cache: RecordCache,
-        missing: Sequence[str],
-        model: Callable[..., Iterator[list[Any]]],
-        few: int,
-        step: Literal[Step.RECOGNISE, Step.SEGMENT],
-    ) -> None:
-        """Have a model look at pictures, and keep its records; those without a record are unfinished, with the reason."""
-        crash_messages = dict[str, str]()
-        noun, count, consequence = _LOOKS[step]
+        """Recognise text in new pictures, and keep the records; pictures without one are unfinished, with the reason."""
+        missing, crash_messages = self._recognised.missing(figure_ids), dict[str, str]()
         if missing:
-            self._ray(len(missing) > few)
-            batches = model(missing, self._workspace.store.root, self._workspace.corpus.ray, crash_messages)
-            keep(cache, (table_of(noun, batch) for batch in batches), step, len(missing), self._report, self.counts[count])
+            self._ray(len(missing) > FEW_PICTURES)
+            batches = recognise(missing, self._workspace.store.root, self._workspace.corpus.ray, crash_messages)
+            tables = (table_of(Recognised, batch) for batch in batches)
+            keep(self._recognised, tables, Step.RECOGNISE, len(missing), self._report, self.counts["recognised"])
         self._unfinished |= {
-            name: (FailureCode.MODEL_CRASHED, f"{consequence}: {message}") for name, message in crash_messages.items()
+            name: (FailureCode.MODEL_CRASHED, f"words of a figure were not read: {message}")
+            for name, message in crash_messages.items()
         }
-        self.counts[count] += len(missing) - len(crash_messages)
-
-
-_LOOKS = {
-    Step.RECOGNISE: (Recognised, "recognised", "words of a figure were not read"),
-    Step.SEGMENT: (Segmented, "segmented", "a picture was not segmented"),
-}
-"""What a model that looks at pictures makes, the count of the note, and what a crash of it means."""
+        self.counts["recognised"] += len(missing) - len(crash_messages)
 
 
 def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict[str, int]:

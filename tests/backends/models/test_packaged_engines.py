@@ -1,4 +1,4 @@
-"""What OCR and layout detection have in common: engines that come in packages."""
+"""OCR: an engine that comes in a package."""
 
 import io
 import subprocess
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from backends.models import rapid_layout_detector, rapidocr_recogniser
+from backends.models import rapidocr_recogniser
 from schemas.errors import BadInputError, ContractError, FailureCode
 
 NO_NETWORK = """
@@ -30,10 +30,7 @@ class Engine(NamedTuple):
     key: str
 
 
-ENGINES = (
-    Engine(rapidocr_recogniser, rapidocr_recogniser.RapidOcr, "RapidOcr", "recognise", "DETECTOR", "ocr"),
-    Engine(rapid_layout_detector, rapid_layout_detector.RapidLayout, "RapidLayout", "detect", "MODEL", "layout"),
-)
+ENGINES = (Engine(rapidocr_recogniser, rapidocr_recogniser.RapidOcr, "RapidOcr", "recognise", "DETECTOR", "ocr"),)
 
 
 def page() -> bytes:
@@ -93,6 +90,6 @@ def test_other_models_are_refused(engine: Engine, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_card_needs_no_engine(engine: Engine) -> None:
-    heavy = {"rapidocr", "rapid_layout", "cv2", "PIL"}
+    heavy = {"rapidocr", "cv2", "PIL"}
     script = f"import sys, {engine.module.__name__}; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

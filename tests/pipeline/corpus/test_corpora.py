@@ -68,7 +68,7 @@ def test_a_template_has_a_name_or_is_spelled_out(folder: Path, template_name: st
             "captions.ocr: Input should be 'rapidocr' or 'none' (found 'tesseract')",
         ),
         ("name: m\nsource: x\ncaptions: {captioner: poet}\n", "there is no captioner 'poet'; known here: context"),
-        ("name: m\nsource: x\ncaptions: {layout: rapidocr}\n", "captions.layout: Input should be 'rapid-layout' or 'none'"),
+        ("name: m\nsource: x\ncaptions: {ocr: rapid}\n", "captions.ocr: Input should be 'rapidocr' or 'none'"),
         ("name: m\nsource: x\nindex: {engine: weaviate}\n", "index: engine weaviate needs a url"),
         ("name: m\nsource: x\nindex: {engine: weaviate, url: 'localhost:8080'}\n", "index.url: use http://host:port"),
         ("name: m\nsource: x\nindex: {engine: weaviate, url: 'http://h:50051'}\n", "name the same port"),

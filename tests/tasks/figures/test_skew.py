@@ -44,7 +44,8 @@ def test_the_rule_of_a_straightened_page_is_where_the_given_page_has_it(kind: st
     skewed_page = _skewed(_page().resize((850 * side, 1100 * side)), 4.0)
     straight_page = straightened(_encoded(skewed_page, kind))
     assert straight_page is not None
-    rule = max(rules_in(straight_page.picture), key=lambda rule: rule.width)  # stems of letters are rules, too
+    pixels = np.asarray(Image.open(io.BytesIO(straight_page.picture)).convert("RGB"))
+    rule = max(rules_in(pixels), key=lambda rule: rule.width)  # stems of letters are rules, too
     assert rule.height * straight_page.scale < 8 * side
     box = straight_page.as_given(rule)
     dark = np.argwhere(np.asarray(skewed_page.convert("L"))[: int(1050 * side)] < 100)

@@ -47,7 +47,7 @@ class _Page:
     marks: tuple[Mark, ...] = ()
     frames: tuple[BBox, ...] = ()
 
-    def regions(self, rotation: int) -> None:
+    def regions(self, rotation: int, *, is_scan: bool = False) -> None:
         """No layout model sees it."""
 
     def letters(self, line: Line) -> Letters:

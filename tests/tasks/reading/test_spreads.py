@@ -1,16 +1,13 @@
 """Sheets that show two pages of a book."""
 
-from dataclasses import replace
-
 import pymupdf
 import pytest
 
-from schemas.documents import BlockKind, RecognisedLine
+from schemas.documents import BlockKind
 from schemas.geometry import BBox
 from tasks.reading.page_order import is_scanned_spread
-from tasks.reading.structure import structure
 from tests.manuals import picture
-from tests.tasks.reading.pages import SCAN, paragraph, scanned, starts, structured
+from tests.tasks.reading.pages import paragraph, starts, structured
 
 MIDDLE = 421.0
 
@@ -66,24 +63,6 @@ def test_the_right_page_is_read_first_where_text_runs_from_right_to_left() -> No
         for number, at in ((2 * sheet + 3, 40), (2 * sheet + 2, 780)):
             page.insert_text((at, 575), str(number), fontsize=9)
     assert [word for word in starts(structured(document)) if not word.isdigit()][:2] == ["ימין", "שמאל"]
-
-
-def _scanned_spread(width: int) -> str:
-    """Return the text of a scanned sheet of 1,200 x 800 pixels with ten lines of a width in each half, as OCR returns them."""
-    read = [
-        RecognisedLine(BBox(x, 100 + 40 * row, x + width, 128 + 40 * row), f"The {side} line {row} of the page", 0.9)
-        for row in range(10)
-        for side, x in (("left", 60), ("right", 660))
-    ]
-    page = scanned(90)
-    sheet = replace(page, pages=(replace(page.pages[0], width_pt=600, height_pt=400, rotation=0),))
-    sheet = replace(sheet, placements=(replace(sheet.placements[0], bbox=BBox(0, 0, 600, 400)),))
-    return " ".join(block.text for block in structure(sheet, {SCAN: read}).blocks)
-
-
-def test_the_pages_of_a_scanned_spread_are_read_one_after_the_other() -> None:
-    text = _scanned_spread(480)
-    assert text.rindex("left line 9") < text.index("right line 0")
 
 
 @pytest.mark.parametrize(("width", "over"), [(200, ""), (480, "A title over both columns")])

@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from backends.models.languages import Simplemma
+from backends.stores.object_store import open_store
 from ray_jobs.enrich import structure_with
 from schemas.documents import FoundBy, Kind, Line, ParsedDocument, Placement, Recognised, RecognisedLine, Role, TableRegion
 from schemas.geometry import BBox
-from tasks.reading.structure import structure
+from schemas.ids import figure_file
+from tasks.figures.render import encode
 from tasks.reading.text_layers import layered_pages, pictures_to_compare, reason_to_replace_layer, without_layer
 from tests.tasks.reading.pages import scanned
 
@@ -93,9 +97,9 @@ def test_ocr_replaces_a_poor_layer(poor: str) -> None:
     why = fault(document, ocr(ENGLISH))
     assert why is not None
     assert "100% of those that OCR reads" in why
-    structured = structure(without_layer(document, [_picture(1)], why), ocr(ENGLISH))
-    assert " ".join(" ".join(block.text for block in structured.blocks).split()) == ENGLISH.strip()
-    assert [(placement.role, placement.reason) for placement in structured.placements] == [(Role.PAGE_SCAN, why)]
+    unlayered = without_layer(document, [_picture(1)], why)
+    assert unlayered.lines == ()
+    assert [(placement.role, placement.reason) for placement in unlayered.placements] == [(Role.PAGE_SCAN, why)]
 
 
 @pytest.mark.parametrize(
@@ -141,10 +145,19 @@ def test_a_page_that_ocr_cant_read_keeps_its_layer() -> None:
 
 
 @pytest.mark.parametrize(("why", "expected"), [(None, JARGON), ("why", ENGLISH)])
-def test_a_page_has_words_of_its_layer_or_of_ocr(why: str | None, expected: str) -> None:
+def test_a_page_has_words_of_its_layer_or_of_ocr(tmp_path: Path, why: str | None, expected: str) -> None:
+    figure, picture = encode(np.full((1200, 800, 3), 255, np.uint8))
+    store = open_store(str(tmp_path))
+    store.put(figure_file(figure.figure_id), picture)
+    document = layer(JARGON)
+    placement = replace(document.placements[0], figure_id=figure.figure_id)
     (read,) = ocr(ENGLISH).values()
-    elsewhere = [replace(line, bbox=line.bbox._replace(y0=line.bbox.y0 + 600, y1=line.bbox.y1 + 600)) for line in read]
-    structured = structure_with(layer(JARGON), [Recognised(_picture(1), tuple(elsewhere))], [], fault_of_layer=why)
+    structured = structure_with(
+        replace(document, figures=(figure,), placements=(placement,)),
+        [Recognised(figure.figure_id, tuple(read))],
+        store,
+        fault_of_layer=why,
+    )
     assert " ".join(" ".join(block.text for block in structured.blocks).split()) == expected.strip()
 
 

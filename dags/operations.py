@@ -79,10 +79,12 @@ def _operation(*, live: bool = False, retried: bool = False, **params: Param) ->
         def start() -> Any:
             from pipeline.corpus.workspace import open_workspace
 
-            given = get_current_context()["params"]
+            run_params = get_current_context()["params"]
             with logged_errors():
-                workspace = stored_workspace(given["corpus"]) if live else open_workspace(corpus_file(given["corpus"]))
-                result = operation(workspace, given)
+                workspace = (
+                    stored_workspace(run_params["corpus"]) if live else open_workspace(corpus_file(run_params["corpus"]))
+                )
+                result = operation(workspace, run_params)
                 return _went_live(workspace, result) if live else result
 
         with DAG(

@@ -149,8 +149,8 @@ class Access:
         if key_name is None:
             return Caller(principals=None if self._sees_all else frozenset()) if self.is_open else None
         keys = self._keys.keys() if self._keys is not None else []
-        named = [key for key in keys if key.name == key_name and not self._has_expired(key)]
-        return Caller(key_name, named[0], principals_of(named[0], [])) if len(named) == 1 else None
+        keys_of_name = [key for key in keys if key.name == key_name and not self._has_expired(key)]
+        return Caller(key_name, keys_of_name[0], principals_of(keys_of_name[0], [])) if len(keys_of_name) == 1 else None
 
     def _has_expired(self, key: Key) -> bool:
         return key.expires is not None and key.expires.timestamp() <= self._clock()

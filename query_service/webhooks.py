@@ -150,10 +150,10 @@ def _owner(request: Request) -> str | None:
     access, caller = cast(Access, request.app.state.access), caller_of(request.scope)
     if caller.key is None and not access.is_open:
         raise HTTPException(403, "a webhook needs a key, since it is sent while nobody asks")
-    named = access.caller_named(caller.key.name if caller.key else None)
-    if named is None or named.principals != caller.principals:
+    key_caller = access.caller_named(caller.key.name if caller.key else None)
+    if key_caller is None or key_caller.principals != caller.principals:
         raise HTTPException(403, "send the key alone: a webhook sees what its key sees")
-    return named.name
+    return key_caller.name
 
 
 def _own(request: Request, corpus: PublishedCorpus) -> list[StoredWebhook]:
@@ -220,10 +220,10 @@ class Webhooks:
         try:
             parts = httpx.URL(url)
             port = parts.port or (443 if parts.scheme == "https" else 80)
-            found = socket.getaddrinfo(parts.host, port, type=socket.SOCK_STREAM)
+            resolved = socket.getaddrinfo(parts.host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError, httpx.InvalidURL) as error:
             raise RequestError(f"{one_line(url)}: there is no such host") from error
-        addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+        addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in resolved]
         for address in addresses:
             is_allowed = any(address in network for network in self._networks)
             # Private networks alone may be sent to in the clear, and only where the operator names them.

@@ -94,12 +94,12 @@ def _scanned(
     if recognised[0].skew and (level := straightened(picture)) is not None:
         picture, box = level.picture, unrotated(level.level_box, size, scan.bbox, page.rotation)
         boxes = [level.as_straight(box) for box in boxes]
-    own = _free_lines(document, scan.page)
-    direction = rotation_of(own, page.rotation)
-    lines = [_line(line.bbox, restore(line.text), direction, InkedLine()) for line in own]
+    free_lines = _free_lines(document, scan.page)
+    direction = rotation_of(free_lines, page.rotation)
+    lines = [_line(line.bbox, restore(line.text), direction, InkedLine()) for line in free_lines]
     for line, ink in zip(recognised, ink_of(picture, recognised, boxes), strict=True):
         line_box = unrotated(line.bbox, size, scan.bbox, page.rotation, line.skew)
-        if not any(holds(own_line.bbox, line_box) for own_line in own):
+        if not any(holds(own_line.bbox, line_box) for own_line in free_lines):
             lines.append(_line(line_box, line.text, (page.rotation - line.turn) % 360, ink))
     as_read = replace(page, rotation=(page.rotation - recognised[0].turn) % 360)
     return _ScannedPage(as_read, page.rotation, figure, box, bool(recognised[0].skew), lines)
@@ -107,8 +107,8 @@ def _scanned(
 
 def _line(bbox: BBox, text: str, rotation: int, ink: InkedLine) -> ScannedLine:
     length = bbox.width if rotation % 180 == 0 else bbox.height
-    places = [(length * start, length * end) for start, end in ink.runs]
-    return ScannedLine(bbox, runs_of(text, places), rotation, length * ink.stroke)
+    spans = [(length * start, length * end) for start, end in ink.runs]
+    return ScannedLine(bbox, runs_of(text, spans), rotation, length * ink.stroke)
 
 
 def _free_lines(document: ParsedDocument, page: int) -> list[Line]:
@@ -130,8 +130,12 @@ def _with_page(document: ParsedDocument, scanned: _ScannedPage, store: ObjectSto
     pdf = scanned_page(scanned.page, picture, scanned.bbox, scanned.rotation, scanned.lines, rules)
     options = ParseOptions()
     read = parse(open_document(pdf), document.doc_id, options, keep_figure=pictures.__setitem__, as_scans=True)
-    others = [other.bbox for other in document.placements if other.page == number and other.role is Role.CONTENT]
-    placed = [placement for placement in read.placements if not any(box.iou(placement.bbox) > SAME_SHARE for box in others)]
+    content_boxes = [
+        placement.bbox for placement in document.placements if placement.page == number and placement.role is Role.CONTENT
+    ]
+    placed = [
+        placement for placement in read.placements if not any(box.iou(placement.bbox) > SAME_SHARE for box in content_boxes)
+    ]
     orders = {
         placement.order: order
         for order, placement in enumerate(placed, 1 + max(placement.order for placement in document.placements))
@@ -139,7 +143,7 @@ def _with_page(document: ParsedDocument, scanned: _ScannedPage, store: ObjectSto
     for name, data in pictures.items():
         store.put(f"figures/{name}", data)
     figures = {figure.figure_id: figure for figure in (*document.figures, *read.figures)}
-    own = set(_free_lines(document, number))
+    free_lines = set(_free_lines(document, number))
     lines = (
         line._replace(page=number, inside=None if line.inside is None else orders.get(line.inside)) for line in read.lines
     )
@@ -147,7 +151,7 @@ def _with_page(document: ParsedDocument, scanned: _ScannedPage, store: ObjectSto
         document,
         title=document.title or (read.title if number == 1 else ""),
         pages=tuple(scanned.page if page.page == number else page for page in document.pages),
-        lines=(*(line for line in document.lines if line not in own), *lines),
+        lines=(*(line for line in document.lines if line not in free_lines), *lines),
         figures=tuple(figures.values()),
         placements=(
             *document.placements,

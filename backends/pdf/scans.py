@@ -83,18 +83,18 @@ def scanned_page(
     """
     import pymupdf
 
-    with pymupdf.open() as made:
-        sheet = made.new_page(width=page.width_pt, height=page.height_pt)
+    with pymupdf.open() as document:
+        sheet = document.new_page(width=page.width_pt, height=page.height_pt)
         sheet.insert_image(pymupdf.Rect(box), stream=picture, rotate=rotation, keep_proportion=False)
-        resources = int(made.xref_get_key(sheet.xref, "Resources")[1].split()[0])
-        usual, bold = _font(made, NO_FONT, "helv"), _font(made, f"{NO_FONT}-Bold", "hebo")
-        made.xref_set_key(resources, "Font", f"<</T {usual} 0 R/B {bold} 0 R>>")
+        resources = int(document.xref_get_key(sheet.xref, "Resources")[1].split()[0])
+        usual, bold = _font(document, NO_FONT, "helv"), _font(document, f"{NO_FONT}-Bold", "hebo")
+        document.xref_set_key(resources, "Font", f"<</T {usual} 0 R/B {bold} 0 R>>")
         words = "\n".join(_shown(line, page.height_pt) for line in lines)
         drawn = " ".join(f"{x0:.2f} {page.height_pt - y1:.2f} {x1 - x0:.2f} {y1 - y0:.2f} re f" for x0, y0, x1, y1 in rules)
         content = sheet.get_contents()[-1]
-        made.update_stream(content, made.xref_stream(content) + f"\n{drawn}\nBT 3 Tr\n{words}\nET".encode())
+        document.update_stream(content, document.xref_stream(content) + f"\n{drawn}\nBT 3 Tr\n{words}\nET".encode())
         sheet.set_rotation(page.rotation)
-        return bytes(made.tobytes())
+        return bytes(document.tobytes())
 
 
 def _font(document: "pymupdf.Document", name: str, widths_of: str) -> int:
@@ -174,14 +174,18 @@ def _same_sizes(lines: Sequence[ScannedLine], sizes: Sequence[float]) -> list[fl
     for line, size in zip(lines, sizes, strict=True):
         letters[line.bold, round(size, 1)] += line.letters
     share = _size_by_height(lines)
-    found: dict[int, float] = {}
+    sizes_by_line: dict[int, float] = {}
     for (bold, size), _ in letters.most_common():
         for at, (line, measured) in enumerate(zip(lines, sizes, strict=True)):
             # Words in another font make a line of the text wider or narrower, but no higher.
-            others = [measured] if bold else [measured, share * line.height]
-            if at not in found and line.bold == bold and any(abs(other - size) <= SAME_SIZE * size for other in others):
-                found[at] = size
-    return [found[at] for at in range(len(lines))]
+            candidates = [measured] if bold else [measured, share * line.height]
+            if (
+                at not in sizes_by_line
+                and line.bold == bold
+                and any(abs(candidate - size) <= SAME_SIZE * size for candidate in candidates)
+            ):
+                sizes_by_line[at] = size
+    return [sizes_by_line[at] for at in range(len(lines))]
 
 
 def _width(text: str, bold: bool) -> float:
@@ -189,20 +193,20 @@ def _width(text: str, bold: bool) -> float:
     return sum(widths[ord(letter) - _LATIN.start] if ord(letter) in _LATIN else 1.0 for letter in text)
 
 
-def runs_of(text: str, places: Sequence[tuple[float, float]]) -> tuple[Run, ...]:
+def runs_of(text: str, spans: Sequence[tuple[float, float]]) -> tuple[Run, ...]:
     """Return the runs of a line's words, at these places; one if they can't be told apart.
 
     As wide as its words are in Helvetica, relative to all, as long is each run.
     """
-    words, lengths = text.split(), [end - start for start, end in places]
+    words, lengths = text.split(), [end - start for start, end in spans]
     widths = [*accumulate(_width(f"{word} ", False) for word in words)]
     ends = [*accumulate(lengths)]
     cuts = [min(range(len(words)), key=lambda at: abs(widths[at] / widths[-1] - end / ends[-1])) + 1 for end in ends]
     bounds = [0, *cuts]
     if len(set(bounds)) < len(bounds) or bounds[-1] != len(words):
-        return (Run(text, places[0][0], places[-1][1]),)
+        return (Run(text, spans[0][0], spans[-1][1]),)
     return tuple(
-        Run(" ".join(words[first:last]), *place) for (first, last), place in zip(pairwise(bounds), places, strict=True)
+        Run(" ".join(words[first:last]), *span) for (first, last), span in zip(pairwise(bounds), spans, strict=True)
     )
 
 
@@ -211,7 +215,7 @@ def _shown(line: ScannedLine, page_height: float) -> str:
     across, down = {0: (1, 0), 90: (0, 1), 180: (-1, 0), 270: (0, -1)}[-line.rotation % 360]
     x0, y0, x1, y1 = line.bbox
     length, base = x1 - x0 if line.rotation % 180 == 0 else y1 - y0, line.size * (ASCENT - DESCENT) / 2
-    shown = [f"/{'B' if line.bold else 'T'} {line.size:.2f} Tf"]
+    operators = [f"/{'B' if line.bold else 'T'} {line.size:.2f} Tf"]
     for run in line.runs:
         # From the middle of the box back to the start of the run, and down to its base line.
         back = length / 2 - run.start
@@ -222,7 +226,7 @@ def _shown(line: ScannedLine, page_height: float) -> str:
         spacing = min(
             (run.end - run.start - line.size * _width(text, line.bold)) / max(1, len(text)), SPACED_EM * line.size
         )
-        shown.append(f"{across} {-down} {down} {across} {x:.2f} {y:.2f} Tm")
+        operators.append(f"{across} {-down} {down} {across} {x:.2f} {y:.2f} Tm")
         # A blank far away keeps readers from joining the run with the one beside it.
-        shown.append(f"{spacing:.3f} Tc <{text.encode('utf-16-be').hex()}> Tj 1 0 0 1 0 0 Tm <0020> Tj")
-    return " ".join(shown)
+        operators.append(f"{spacing:.3f} Tc <{text.encode('utf-16-be').hex()}> Tj 1 0 0 1 0 0 Tm <0020> Tj")
+    return " ".join(operators)

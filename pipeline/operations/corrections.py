@@ -205,7 +205,7 @@ def describe_figures(
     sources = indexed_sources(read_ledger(store, pointer.version))
     placed = read_placements(store, pointer.version).select(["figure_id", "number", "role", "doc_id", "page"])
     placed = placed.filter(pc.equal(placed.column("role"), pa.scalar(str(Role.CONTENT))))
-    found, mistakes = list[tuple[str, dict[str, Any]]](), list[str]()
+    described, mistakes = list[tuple[str, dict[str, Any]]](), list[str]()
     for name, text in descriptions.items():
         is_named = pc.or_kleene(
             pc.starts_with(placed.column("figure_id"), name), pc.equal(placed.column("number"), pa.scalar(name))
@@ -213,7 +213,7 @@ def describe_figures(
         # Of a document's placements the first is the last to be entered.
         rows = {row["doc_id"]: row for row in reversed(placed.filter(is_named).to_pylist())}
         if (figures := len({row["figure_id"] for row in rows.values()})) == 1:
-            found += [(text, row) for row in rows.values()]
+            described += [(text, row) for row in rows.values()]
         else:
             mistakes.append(f"{name[:64]!r} names {figures or 'no'} figures of {pointer.version}; write more of its id")
     if mistakes:
@@ -223,7 +223,7 @@ def describe_figures(
         correct_part(
             store, corpus, sources[row["doc_id"]][0], row["page"], row["figure_id"], kind, text, by=by, reason=reason
         )
-        for text, row in found
+        for text, row in described
     ]
 
 

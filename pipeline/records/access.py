@@ -97,10 +97,10 @@ def apply_rights(
             return applied, changed
 
 
-def _prune(store: ObjectStore, kept: Container[str]) -> None:
+def _prune(store: ObjectStore, kept_names: Container[str]) -> None:
     """Remove rights that hold no more, but for those that readers may be reading; the audit log keeps the history."""
     for name in store.names(FOLDER):
-        if name != CURRENT and name not in kept:
+        if name != CURRENT and name not in kept_names:
             store.delete(name)
 
 

@@ -164,13 +164,13 @@ _SOURCES = pa.schema(required(doc_id=pa.string(), source=pa.string()))
 _TAGGED = "(SELECT figure_id, doc_id, page FROM {} WHERE number IS NOT NULL GROUP BY ALL HAVING sum(n) <> 0)"
 
 
-def _figures_only_in(store: ObjectStore, version: str | None, other: str | None) -> FiguresFound:
+def _figures_only_in(store: ObjectStore, version: str | None, other_version: str | None) -> FiguresFound:
     """Return the tagged figures that a version has and another one hasn't, by their facts; None stands for no version."""
     if version is None:
         return NO_FIGURES
     sources = first_sources(read_ledger(store, version))
     with TemporaryTables() as tables:
-        for name, with_figures in (("mine", version), ("others", other)):
+        for name, with_figures in (("mine", version), ("others", other_version)):
             tables.create(name, FIGURES)
             for file in read_parts(store, with_figures).figures if with_figures else ():
                 tables.add(name, read_table(store, file, FIGURES))
@@ -181,8 +181,10 @@ def _figures_only_in(store: ObjectStore, version: str | None, other: str | None)
             f"FROM {_TAGGED.format('mine')} ANTI JOIN {_TAGGED.format('others')} USING (figure_id) GROUP BY figure_id)"
         )
         total = int(next(tables.values(f"SELECT count(*) FROM {only}")))
-        named = f"FROM {only} LEFT JOIN sources USING (doc_id) ORDER BY source, page, figure_id LIMIT {FIGURES_NAMED}"
-        selected = f"SELECT doc_id, figure_id, coalesce(source, doc_id) AS source {named}"
+        first_figures = (
+            f"FROM {only} LEFT JOIN sources USING (doc_id) ORDER BY source, page, figure_id LIMIT {FIGURES_NAMED}"
+        )
+        selected = f"SELECT doc_id, figure_id, coalesce(source, doc_id) AS source {first_figures}"
         figures = [row for part in tables.query(selected) for row in part.to_pylist()]
     placed: dict[tuple[str, str], dict[str, Any]] = {}
     for doc_id, rows in rows_of_documents(store, version, {row["doc_id"] for row in figures}):

@@ -292,18 +292,18 @@ class _Writer:
             return
         if style != "code":
             named_text = _AROUND_NAMES.sub(_names_first, _SPACES.sub(" ", named_text)).strip()
-        places = [match.start() - n for n, match in enumerate(re.finditer(_NAME, named_text))]
+        positions = [match.start() - n for n, match in enumerate(re.finditer(_NAME, named_text))]
         text = named_text.replace(_NAME, "")
         spans = sentences(text) if style in ("prose", "item") else []
         starts = [0, *(start for start, _ in spans[1:])]
         # A name behind a sentence belongs to it, up to the first letter of the next one.
         cited: dict[int, list[int]] = {start: [] for start in starts}
         figures: dict[int, list[FigurePart]] = {}
-        for place, (figures_named, numbers) in zip(places, names, strict=True):
-            cited[max(start for start in starts if start < place or not start)] += numbers
+        for position, (figures_named, numbers) in zip(positions, names, strict=True):
+            cited[max(start for start in starts if start < position or not start)] += numbers
             if figures_named:
-                stops = _STOPS.match(text, place)
-                figures.setdefault(stops.end() if stops else place, []).extend(figures_named)
+                stops = _STOPS.match(text, position)
+                figures.setdefault(stops.end() if stops else position, []).extend(figures_named)
         cuts = {start for before, start in pairwise(starts) if cited[before] or cited[start]}
         continues = False
         for start, stop in pairwise(sorted({0, len(text), *cuts, *figures})):

@@ -215,9 +215,9 @@ class Unfolded:
     def _show_introduced(self, lists: Sequence[range]) -> None:
         """Show the list or table that an unfolded sentence with a colon introduces, and the code behind an unfolded one."""
         blocks = self.passage.blocks
-        for number, shown in [*self.sentences.items()]:
+        for number, shown_sentences in [*self.sentences.items()]:
             after = number + 1
-            if len(blocks[number].sentences) - 1 not in shown or after == len(blocks):
+            if len(blocks[number].sentences) - 1 not in shown_sentences or after == len(blocks):
                 continue
             introduced = next((run for run in lists if run.start == after and blocks[number].introduces), None)
             if introduced is not None:

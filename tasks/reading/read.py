@@ -421,8 +421,8 @@ def _in_order(lines: Sequence[PageLine], regions: Sequence[PageRegion]) -> list[
     """
     order: list[int] = []
     for line, _ in lines:
-        held = (at for at, region in enumerate(regions) if region.bbox.has_middle_of(line.bbox))
-        order.append(next(held, order[-1] if order else -1))
+        region_numbers = (at for at, region in enumerate(regions) if region.bbox.has_middle_of(line.bbox))
+        order.append(next(region_numbers, order[-1] if order else -1))
     return [line for _, line in sorted(zip(order, lines, strict=True), key=itemgetter(0))]
 
 

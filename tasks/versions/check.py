@@ -317,7 +317,7 @@ def one_figure_a_number(
             pairs_by_document: dict[str, set[str]] = defaultdict(set)
             for row in group:
                 pairs_by_document[row["doc_id"]].add(row[counted])
-            guilty = {doc_id for doc_id, found in pairs_by_document.items() if len(found) > 1}
+            guilty = {doc_id for doc_id, values in pairs_by_document.items() if len(values) > 1}
             violations += [Violation(row["doc_id"], row["page"], message) for row in group if row["doc_id"] in guilty]
             if not guilty:
                 page_by_document = {row["doc_id"]: row["page"] for row in reversed(group)}

@@ -179,15 +179,18 @@ class PlanSummary(PlanCounts, extra="ignore"):
         about = f" (about {self.pages_estimated:,} of them guessed)" if self.pages_estimated else ""
         guessed = sum(expected.estimated for expected in self.captions.values())
         calls = f", {spent.calls:,} calls of models{' (a guess)' if guessed else ''}, {spent.money:,.2f} money"
+        listed = f"; listed in {self.listing_s:,} s" if self.listing_s else ""
         return (
             f"{self.new:,} new, {self.changed:,} changed, {self.gone:,} gone; {self.to_parse:,} documents with "
-            f"{self.pages_to_parse:,} pages{about} to parse, about {self.minutes:,.0f} minutes{calls if self.captions else ''}"
+            f"{self.pages_to_parse:,} pages{about} to parse, about {self.minutes:,.0f} minutes"
+            f"{calls if self.captions else ''}{listed}"
         )
 
     bytes_to_parse: int
     pages_to_parse: int = Field(0, description="Pages of the documents to parse, counted in PDFs that were opened.")
     pages_estimated: int = Field(0, description="Those of them that are guessed from bytes.")
     minutes: float = Field(0.0, description="A guess at the minutes of parse and OCR, one after the other.")
+    listing_s: int = Field(0, exclude_if=lambda seconds: seconds == 0, description="Seconds that listing the source took.")
     sources: dict[str, list[str]] = Field(description="The sources behind new, changed and gone.")
     captions: dict[str, ExpectedCalls] = Field(
         {}, description="Expected calls of models, by captioner, and as 'vectors text' by space."

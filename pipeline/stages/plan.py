@@ -1,5 +1,6 @@
 """Stage 1: plan a refresh, before anything is spent."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -80,8 +81,9 @@ def plan(
     store, corpus = workspace.store, workspace.corpus
     live = read_pointer(store)
     ledger = readable_ledger(store, live.version) if live else []
-    source = workspace.source()
+    source, started = workspace.source(), time.monotonic()
     listed = _listing(workspace, source)
+    listing_s = round(time.monotonic() - started)
     if not listed:
         _explain_empty_source(workspace, live, ledger)
     retry |= wait_no_longer(ledger)
@@ -122,6 +124,7 @@ def plan(
     existing_version = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
     parent = readable_manifest(store, live.version) if live else None
     summary = _summary(workspace, live, ledger, comparison, to_parse, parent, is_new=existing_version is None)
+    summary = summary.model_copy(update={"listing_s": listing_s})
     otherwise = converted_otherwise(store, live.version, ledger) if live else {}
     if advice := conversion_advice(corpus.name, listed, otherwise):
         summary = summary.model_copy(update={"advice": [*summary.advice, *advice]})

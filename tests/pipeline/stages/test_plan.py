@@ -1,6 +1,8 @@
 """A version that a gate refused is judged again when the bounds change, and nothing is built."""
 
+import itertools
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,3 +89,12 @@ def test_a_version_that_came_to_pass_under_a_hold_is_refused_again_by_stricter_b
     strict = bounded(published, "max_row_loss: 0.1")
     result = refresh(strict)
     assert (result.version, is_refused(strict, result), _live(published)) == (refused.version, True, first)
+
+
+def test_a_plan_says_how_long_listing_the_source_took(published: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = RefreshRun(published, "quick").plan(RunOptions(dry_run=True)).summary
+    assert "listed in" not in quick.in_words()
+    clock = itertools.count(step=75)
+    monkeypatch.setattr("pipeline.stages.plan.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    slow = RefreshRun(published, "quick").plan(RunOptions(dry_run=True)).summary
+    assert (slow.listing_s, slow.in_words().endswith("; listed in 75 s")) == (75, True)

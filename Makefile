@@ -44,7 +44,7 @@ check: client ## check lint, format, types and import layers
 	$(BIN)/lint-imports
 
 test: client ## run the fast tests
-	$(PYTEST) -n logical --dist worksteal -m "not slow and not live"
+	$(PYTEST) -n logical --dist worksteal -m "not slow and not live and not endurance"
 
 pin: $(DEVELOPED) ## record digests of the steps' outputs, after a step version was raised
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden

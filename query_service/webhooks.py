@@ -38,7 +38,7 @@ from pipeline.published.webhooks import (
 )
 from query_service.access import Access, Caller, Network, caller_of
 from query_service.errors import one_line
-from query_service.requests import ERRORS, Corpus, Question, example
+from query_service.requests import A_VERSION, ERRORS, Corpus, Question, example
 from schemas.errors import InsetError, NotFoundError, RequestError
 from schemas.filters import Glob
 from schemas.webhooks import Event, StoredWebhook
@@ -99,20 +99,31 @@ class WebhookMade(WebhookState):
     secret: str = Field(description="Checks the signature of requests; shown this once.")
 
 
+_EXAMPLE = {
+    "id": "1a2b3c4d5e6f7a8b",
+    "url": "https://hooks.example.org/inset",
+    "event": "version_live",
+    "documents": "**",
+    "question": "",
+    "version": A_VERSION,
+    "problem": "",
+    "given_up": False,
+    "secret": "whsec_c2VjcmV0",
+}
 _WebhookId = Annotated[str, PathParameter(pattern=r"^[0-9a-f]{16}$", examples=["1a2b3c4d5e6f7a8b"])]
 
 
-@router.post("", status_code=201, responses={201: example({})[200]})
+@router.post("", status_code=201, responses={201: example(_EXAMPLE)[200]})
 def add_webhook(request: Request, corpus: Corpus, body: WebhookRequest) -> WebhookMade:
     """Have an address told of a new version, of documents that change, or of another answer to a saved question.
 
     It is told what the key may see. 403: without a key, or where the service has no webhooks. 422: an address that may not be
     sent to. Requests have webhook-id, webhook-timestamp and webhook-signature, as Standard Webhooks has it.
     """
-    sender, owner = _sender(request), _owner(request)
-    sender.check(body.url)
     with corpus.opened() as opened:
         store, version = opened.workspace.store, opened.version
+    sender, owner = _sender(request), _owner(request)
+    sender.check(body.url)
     if len(read_webhooks(store)) >= MOST_WEBHOOKS:
         raise HTTPException(429, f"a corpus has {MOST_WEBHOOKS} webhooks at most")
     fields = body.model_dump(exclude_none=True) | {

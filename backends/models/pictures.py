@@ -105,10 +105,10 @@ def receive(picture: bytes) -> bytes:
     Raises:
         RequestError: It is in no format of ``RECEIVED_FORMATS``, broken, or has more than ``RECEIVED_PIXELS``.
     """
-    from PIL import Image, ImageFile, UnidentifiedImageError
+    from PIL import Image, UnidentifiedImageError
 
     with _RECEIVING:
-        ImageFile.LOAD_TRUNCATED_IMAGES = False  # WeasyPrint lets the whole process take cut pictures
+        _refuse_cut_pictures()
         try:
             return _received(picture)
         except (RequestError, MemoryError):
@@ -120,6 +120,13 @@ def receive(picture: bytes) -> bytes:
         except Exception as error:
             reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
             raise RequestError(f"the picture can't be read: {reason}") from error
+
+
+def _refuse_cut_pictures() -> None:
+    """Take back what WeasyPrint, where it is imported, sets for the whole process."""
+    from PIL import ImageFile
+
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
 
 
 def _received(picture: bytes) -> bytes:
@@ -169,6 +176,7 @@ def _fitted(picture: bytes, largest_side: int) -> tuple["Image", "Image", float]
     """Return a picture as models want it, and the factor from it to the given size."""
     from PIL import Image
 
+    _refuse_cut_pictures()
     try:
         # Filters of warnings are the whole process's; threads may be decoding.
         with _OPENING, warnings.catch_warnings():

@@ -7,8 +7,8 @@ import zlib
 import pytest
 from PIL import ExifTags, Image
 
-from backends.models.pictures import RECEIVED_PIXELS, receive
-from schemas.errors import RequestError
+from backends.models.pictures import RECEIVED_PIXELS, open_picture, receive
+from schemas.errors import BadInputError, RequestError
 from tests.tiny_models import draw
 
 
@@ -53,6 +53,12 @@ def test_what_is_no_whole_picture_is_one_clear_line(sent: bytes, line: str, monk
     with pytest.raises(RequestError, match=line) as refused:
         receive(sent)
     assert "\n" not in refused.value.message
+
+
+def test_a_cut_picture_is_no_picture_for_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", True)  # as WeasyPrint sets it
+    with pytest.raises(BadInputError, match="can't be decoded"):
+        open_picture(draw(1)[:-30], 64)
 
 
 def test_a_small_one_keeps_its_bytes_and_a_large_one_is_made_smaller() -> None:

@@ -238,7 +238,7 @@ def test_every_operation_has_an_example_that_is_valid(client: TestClient) -> Non
                     check(content["schema"], example)
                     examples += 1
                 assert schema_examples
-            succeeded = next(response for status, response in operation["responses"].items() if status in ("200", "201"))
+            succeeded = next(response for status, response in operation["responses"].items() if status[0] == "2")
             for content in succeeded.get("content", {}).values():
                 if "example" in content:
                     check(content["schema"], json.loads(json.dumps(content["example"])))

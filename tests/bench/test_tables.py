@@ -89,5 +89,5 @@ def test_a_skewed_synthetic_table_as_a_picture_has_its_cells(tmp_path: Path, ske
         ((matrix, *_), (pdf_page, *_)) = write_pictures(pdf, scan, 150, skew), inset_pages(pdf)
         (page,) = recognised_pages(scan)
         (table,), (straight,) = page["tables"], pdf_page["tables"]
-        assert neighbours_f1(table["rows"], synthetic.tables[0].rows) >= 0.94
+        assert neighbours_f1(table["rows"], synthetic.tables[0].rows) >= 0.93
         assert table["bbox"] == pytest.approx(list(pymupdf.Rect(straight["bbox"]) * matrix), abs=8)

@@ -107,6 +107,8 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
         # A preset that isn't there and steps over vectors that this version lacks are refused, and rightly; what is wrong about
         # a body must stay in it.
         if isinstance(body, dict) and mode is GenerationMode.POSITIVE:
+            if "event" in body:  # which event of a webhook has a question, only prose says
+                return {**body, "question": "winch" if body["event"] == "question_changed" else None}
             if isinstance(body.get("preset"), str):
                 body["preset"] = ALWAYS[0]
             # No preset here looks at pictures.

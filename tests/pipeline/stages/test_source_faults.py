@@ -287,7 +287,9 @@ def test_a_scan_without_words_waits_for_a_person(published: Workspace, pdfs: Pat
     assert (result.published, _documents(published)) == (True, before)
     (failure,) = result.failures
     assert failure.code is FailureCode.EARLIER_KEPT
-    assert re.match(r"the file has 0 of \d+ words that it had: the document before, of 2 pages, is kept", failure.message)
+    assert re.match(
+        r"the file has .*0 of \d+ words.* that it had: the document before, of 2 pages, is kept", failure.message
+    )
     accepted = refresh(published, options=RunOptions(accept=["pump.pdf"]))
     assert accepted.published
     assert {failure.code for failure in accepted.failures} == {FailureCode.NEEDS_OCR}

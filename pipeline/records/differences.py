@@ -131,8 +131,7 @@ def _write_diff(store: ObjectStore, version: str, version_diff: VersionDiff) -> 
 
 
 def _version_diff(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> VersionDiff:
-    before, now = base.version if base else None, manifest.version
-    gained, lost = _figures_only_in(store, now, before), _figures_only_in(store, before, now)
+    gained, lost = _figures_gained_and_lost(store, manifest.version, base.version if base else None)
     return diff(_facts(store, base) if base else None, _facts(store, manifest), gained, lost)
 
 
@@ -164,28 +163,34 @@ _SOURCES = pa.schema(required(doc_id=pa.string(), source=pa.string()))
 _TAGGED = "(SELECT figure_id, doc_id, page FROM {} WHERE number IS NOT NULL GROUP BY ALL HAVING sum(n) <> 0)"
 
 
-def _figures_only_in(store: ObjectStore, version: str | None, other_version: str | None) -> FiguresFound:
-    """Return the tagged figures that a version has and another one hasn't, by their facts; None stands for no version."""
-    if version is None:
-        return NO_FIGURES
-    sources = first_sources(read_ledger(store, version))
+def _figures_gained_and_lost(store: ObjectStore, version: str, base: str | None) -> tuple[FiguresFound, FiguresFound]:
+    """Return the tagged figures that a version has and its base hasn't, and the other way, by their facts."""
     with TemporaryTables() as tables:
-        for name, with_figures in (("mine", version), ("others", other_version)):
+        for name, with_figures in (("now", version), ("before", base)):
             tables.create(name, FIGURES)
             for file in read_parts(store, with_figures).figures if with_figures else ():
                 tables.add(name, read_table(store, file, FIGURES))
-        tables.create("sources", _SOURCES)
-        tables.add("sources", pa.table([[*sources], [*sources.values()]], schema=_SOURCES))
-        only = (
-            "(SELECT figure_id, min(doc_id) AS doc_id, arg_min(page, doc_id) AS page "
-            f"FROM {_TAGGED.format('mine')} ANTI JOIN {_TAGGED.format('others')} USING (figure_id) GROUP BY figure_id)"
-        )
-        total = int(next(tables.values(f"SELECT count(*) FROM {only}")))
-        first_figures = (
-            f"FROM {only} LEFT JOIN sources USING (doc_id) ORDER BY source, page, figure_id LIMIT {FIGURES_NAMED}"
-        )
-        selected = f"SELECT doc_id, figure_id, coalesce(source, doc_id) AS source {first_figures}"
-        figures = [row for part in tables.query(selected) for row in part.to_pylist()]
+        lost = NO_FIGURES if base is None else _figures_only_in(store, base, tables, "before", "now")
+        return _figures_only_in(store, version, tables, "now", "before"), lost
+
+
+def _figures_only_in(
+    store: ObjectStore, version: str, tables: TemporaryTables, figures_of_it: str, figures_of_other: str
+) -> FiguresFound:
+    """Return the tagged figures of a version that another one hasn't; both have a table of figures by name."""
+    sources, sources_table = first_sources(read_ledger(store, version)), f"sources_{figures_of_it}"
+    tables.create(sources_table, _SOURCES)
+    tables.add(sources_table, pa.table([[*sources], [*sources.values()]], schema=_SOURCES))
+    only = (
+        "(SELECT figure_id, min(doc_id) AS doc_id, arg_min(page, doc_id) AS page FROM "
+        f"{_TAGGED.format(figures_of_it)} ANTI JOIN {_TAGGED.format(figures_of_other)} USING (figure_id) GROUP BY figure_id)"
+    )
+    total = int(next(tables.values(f"SELECT count(*) FROM {only}")))
+    first_figures = (
+        f"FROM {only} LEFT JOIN {sources_table} USING (doc_id) ORDER BY source, page, figure_id LIMIT {FIGURES_NAMED}"
+    )
+    selected = f"SELECT doc_id, figure_id, coalesce(source, doc_id) AS source {first_figures}"
+    figures = [row for part in tables.query(selected) for row in part.to_pylist()]
     placed: dict[tuple[str, str], dict[str, Any]] = {}
     for doc_id, rows in rows_of_documents(store, version, {row["doc_id"] for row in figures}):
         tagged = rows.placements.filter(pc.is_valid(rows.placements.column("tag")))

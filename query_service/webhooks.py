@@ -223,7 +223,7 @@ class Webhooks:
                     with corpus.opened(pointer) as opened:
                         store = opened.workspace.store
                     for webhook in read_webhooks(store):
-                        if webhook.version != pointer.version:
+                        if webhook.is_due(pointer.version, datetime.now(UTC)):
                             pool.submit(self._tell, corpus, store, webhook, pointer.version)
 
     def check(self, url: str) -> str:
@@ -252,8 +252,7 @@ class Webhooks:
         now = datetime.now(UTC)
 
         def claim(current: StoredWebhook) -> StoredWebhook | None:
-            is_due = current.version != version and current.not_before <= now and not current.is_given_up(now)
-            return current.model_copy(update={"not_before": now + _CLAIM}) if is_due else None
+            return current.model_copy(update={"not_before": now + _CLAIM}) if current.is_due(version, now) else None
 
         claimed = change_webhook(store, webhook.id, claim)
         if claimed is None:

@@ -50,6 +50,10 @@ class StoredWebhook(Frozen):
         """Return whether the address was silent so long that nothing is sent any more."""
         return self.failing_since is not None and now - self.failing_since > GIVEN_UP_AFTER
 
+    def is_due(self, version: str, now: datetime) -> bool:
+        """Return whether its address is to be told of a version now."""
+        return self.version != version and self.not_before <= now and not self.is_given_up(now)
+
 
 class DocumentChange(Frozen):
     """What became of a document."""

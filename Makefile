@@ -1,5 +1,5 @@
-# Bare machine: Python 3.11 or 3.12, git and make. Everything else goes into .venv, but kfp and RAGAS, which exclude packages of
-# the lock.
+# Bare machine: Python 3.11 or 3.12, git and make. Everything else goes into .venv, but RAGAS, which excludes packages of the
+# lock.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3 || echo python3)
 BIN := .venv/bin
@@ -10,7 +10,6 @@ PYTEST := $(BIN)/pytest --maxprocesses 4 --durations=20
 RUNS_WITH := airflow endpoints models ray serve weaviate
 INSTALLED := .venv/.installed
 DEVELOPED := .venv/.installed-all
-KUBEFLOW := .venv-kubeflow/.installed
 RAGAS := .venv-ragas/.installed
 
 # Without bytecode each process compiles Great Expectations, scipy and the rest again: two seconds.
@@ -18,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install setup client demo platform check test pin e2e endurance test-all format lock kubeflow ragas sbom audit clean
+.PHONY: help install setup client demo platform check test pin e2e endurance test-all format lock ragas sbom audit clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,8 +29,9 @@ setup: client ## install everything into .venv, with torch and the test tools (6
 client: $(DEVELOPED) ## generate the models of the Python client and its synchronous half
 	@$(BIN)/python clients/python/generate.py
 
-demo: $(INSTALLED) ## refresh the example corpus in Airflow and serve the search page; Ctrl-C ends all
-	@$(BIN)/python -m infra.demo
+demo: $(INSTALLED) ## refresh the example corpus and serve the search page; Ctrl-C ends it
+	@$(BIN)/inset refresh manuals
+	@$(BIN)/inset serve manuals
 
 platform: $(DEVELOPED) ## run all services of a platform as local processes, with the example corpus; Ctrl-C ends all
 	@$(BIN)/python -m tests.platform
@@ -40,7 +40,7 @@ check: client ## check lint, format, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --explicit-package-bases infra/demo.py clients/python/generate.py
+	$(BIN)/mypy --explicit-package-bases clients/python/generate.py
 	$(BIN)/lint-imports
 
 test: client ## run the fast tests
@@ -49,10 +49,10 @@ test: client ## run the fast tests
 pin: $(DEVELOPED) ## record digests of the steps' outputs, after a step version was raised
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
-e2e: client $(KUBEFLOW) ## run the slow tests: whole refreshes, Airflow, Ray, a browser
+e2e: client ## run the slow tests: whole refreshes, Airflow, Ray, a browser
 	$(PYTEST) -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder -m "(slow or live) and not endurance"
 
-endurance: client $(KUBEFLOW) $(RAGAS) ## run the tests that take minutes each: operators in Airflow, a platform whose parts die, damage
+endurance: client $(RAGAS) ## run the tests that take minutes each: operators in Airflow, a platform whose parts die, damage
 	$(PYTEST) -m endurance
 
 test-all: test e2e endurance ## run all tests
@@ -65,13 +65,8 @@ lock: ## resolve the dependencies of pyproject.toml again
 	@test -x $(BIN)/uv || $(MAKE) install  # not by a prerequisite: what the lock lacks can't be installed by it
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --custom-compile-command "make lock" --quiet -o $(LOCK)
-	$(BIN)/uv pip compile infra/kubeflow/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-annotate --custom-compile-command "make lock" --quiet -o infra/kubeflow/requirements.txt
 	$(BIN)/uv pip compile lab/ragas/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --custom-compile-command "make lock" --quiet -o lab/ragas/requirements.txt
-
-kubeflow: $(KUBEFLOW) ## compile the Kubeflow pipeline; kfp is in .venv-kubeflow: 60 MB
-	@.venv-kubeflow/bin/python -m infra.kubeflow.pipeline
 
 ragas: $(RAGAS) ## make .venv-ragas, with which lab/ragas/score.py scores answers: 600 MB
 
@@ -93,11 +88,6 @@ clean: ## remove caches and build output; keep .venv and the index in .inset
 
 $(INSTALLED): pyproject.toml $(LOCK) infra/install.sh
 	@sh infra/install.sh $(PYTHON) $(RUNS_WITH)
-	@touch $@
-
-$(KUBEFLOW): infra/kubeflow/requirements.txt
-	@$(PYTHON) -m venv --clear .venv-kubeflow
-	@.venv-kubeflow/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 $(RAGAS): lab/ragas/requirements.txt $(INSTALLED)

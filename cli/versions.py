@@ -4,7 +4,6 @@ import json
 import logging
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -354,9 +353,6 @@ def step(
     version: Annotated[str | None, typer.Option(help="The version that step plan named; the other steps need it.")] = None,
     shards: Annotated[str | None, typer.Option(help="Numbers of the shards to parse, such as 0,8; default: all.")] = None,
     groups: Annotated[int, typer.Option(min=1, max=500, help="Most groups of shards that step plan makes.")] = 8,
-    version_out: Annotated[Path | None, typer.Option(help="File in which step plan writes the version.")] = None,
-    shards_out: Annotated[Path | None, typer.Option(help="File in which step plan writes shards, a JSON list.")] = None,
-    gpus_out: Annotated[Path | None, typer.Option(help="File in which step plan writes the GPUs for enrich.")] = None,
 ) -> None:
     """Run one step of a refresh, in a container of its own; all steps share the corpus's store.
 
@@ -376,17 +372,7 @@ def step(
     if name == _RELEASE:
         refresh.release()
     elif name == Stage.PLAN:
-        planned = _plan(refresh, groups)
-        outputs = {
-            version_out: planned["version"],
-            shards_out: json.dumps(planned["shards"]),
-            gpus_out: str(planned["gpus"]),
-        }
-        for file, text in outputs.items():
-            if file is not None:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text, encoding="utf-8")
-        sys.stdout.write(json.dumps(planned) + "\n")
+        sys.stdout.write(json.dumps(_plan(refresh, groups)) + "\n")
     elif version is None:
         raise UserError(f"step {name}: name the version that step plan printed: --version VERSION")
     else:

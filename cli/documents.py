@@ -22,7 +22,6 @@ from cli.terminal import (
     show_text,
     show_title,
 )
-from schemas.errors import UserError
 
 if TYPE_CHECKING:
     from schemas.reports import InspectedPage
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 def parse(
     file: Annotated[Path, typer.Argument(help="A PDF, or a document in another format.")],
     folder: Annotated[Path | None, typer.Option("--out", help="Write its figures and the text of its pages there.")] = None,
-    view: Annotated[
-        bool, typer.Option("--view", help="Draw its pages there too, with index.html, to inspect what was found.")
-    ] = False,
     contents: Annotated[bool, typer.Option("--contents", help="Print its table of contents instead of its pages.")] = False,
     ocr: Annotated[
         bool, typer.Option("--ocr", help="Recognise text of scanned pages and figures too, which takes seconds for each.")
@@ -45,11 +41,9 @@ def parse(
     from schemas.corpus.models import CaptionOptions
     from schemas.models import NONE
 
-    if folder is None and view:
-        raise UserError("--view needs --out FOLDER, where it is written")
     with reporting() as report:
         captions = CaptionOptions() if ocr else CaptionOptions(ocr=NONE)
-        document = inspect(file, out=folder, view=view, captions=captions, report=report)
+        document = inspect(file, out=folder, captions=captions, report=report)
     if as_json:
         print_json(document)
     else:
@@ -61,7 +55,7 @@ def parse(
             page_note = f", {page_words(pages)}" if pages else ""
             say(f"{failure.source}{page_note}: {failure.code}: {failure.message}")
         if folder is not None and document.pages:
-            say(f"wrote pages and figures to {folder}" + (f"; look at {folder / 'index.html'}" if view else ""))
+            say(f"wrote pages and figures to {folder}")
     if not document.pages:
         raise typer.Exit(2)
 

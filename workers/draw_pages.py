@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backends.pdf.opening import RELEASE, open_pdf, rejecting
-from backends.pdf.pixels import Box, OverlayBox, draw_page, page_pixels
+from backends.pdf.pixels import Box, draw_page, page_pixels
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
 from schemas.corpus import ParseOptions
@@ -55,9 +55,8 @@ _NICE = 10  # queries have priority
 class Drawing:
     """A page to draw, of a stored PDF, or of one in a source.
 
-    ``page`` counts from 1; boxes are in points, origin at the top left of the unrotated page; marks are drawn over the
-    page. If there is a ``digest``, ``store_address`` and ``name`` are those of a source, whose PDF must still have that
-    digest.
+    ``page`` counts from 1; boxes are in points, origin at the top left of the unrotated page. If there is a ``digest``,
+    ``store_address`` and ``name`` are those of a source, whose PDF must still have that digest.
     """
 
     store_address: str
@@ -65,7 +64,6 @@ class Drawing:
     page: int
     dpi: int = 110
     highlight: tuple[Box, ...] = ()
-    marks: tuple[OverlayBox, ...] = ()
     passwords: tuple[str, ...] = field(default=(), repr=False)
     digest: str | None = None
 
@@ -82,13 +80,6 @@ _Document = tuple[str, str]
 _Page = tuple[str, str, int, str | None]
 """Store, name, page and digest."""
 _Last = Done[Drawn] | Refused | ChildError
-
-
-def draw_pages(drawings: Sequence[Drawing], limits: ParseOptions) -> Iterator[tuple[Drawing, bytes | InsetError]]:
-    """Draw pages; yield each picture, or the error, as it is done, in no particular order."""
-    with contextlib.closing(run_all(draw_in_child, drawings, limits)) as outcomes:
-        for drawing, last in outcomes:
-            yield drawing, _outcome(drawing, last, limits)
 
 
 class PageDrawer:
@@ -214,7 +205,7 @@ def draw_in_child(drawing: Drawing, _opened: Callable[[int], None]) -> Drawn:
     with open_in_child(drawing) as pdf:
         if drawing.page > pdf.page_count:
             return Drawn(None, pdf.page_count)
-        picture = draw_page(pdf, drawing.page, highlight=drawing.highlight, marks=drawing.marks, dpi=drawing.dpi)
+        picture = draw_page(pdf, drawing.page, highlight=drawing.highlight, dpi=drawing.dpi)
         return Drawn(picture, pdf.page_count)
 
 

@@ -8,7 +8,6 @@ from backends.models.languages import Simplemma
 from backends.stores.document_files import ParsedDocumentFile, parsed_file, read_parsed, reported
 from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource
-from pipeline.inspection.view import write_view
 from ray_jobs.enrich import looked_at, recognise, structure_with
 from ray_jobs.pools import errors_as_bad_input
 from schemas.corpus import ParseOptions
@@ -54,7 +53,6 @@ def inspect(
     path: Path,
     *,
     out: Path | None = None,
-    view: bool = False,
     options: ParseOptions | None = None,
     captions: CaptionOptions | None = None,
     report: Report = silent,
@@ -65,10 +63,9 @@ def inspect(
         path: The document.
         out: Folder for figures (``figures/<tag number>.png``), pages (``page-0001.txt``) and the PDF that a document in another
             format was converted into (``document.pdf``); None writes nothing.
-        view: Write ``index.html`` and drawn pages (``page-0001.png``) into ``out``.
         options: Limits and resolution.
         captions: Models of pictures; by default no recogniser of text.
-        report: Called with the pages done by a model, and drawn.
+        report: Called with the pages done by a model.
 
     Returns:
         The document, without pages if it can't be read; ``failures`` has the reason.
@@ -94,8 +91,6 @@ def inspect(
             _write(out, pages, numbers, store)
             if structured.pdf is not None:
                 (out / _CONVERTED).write_bytes(store.get(structured.pdf))
-            if view:
-                write_view(out, name, store.root, structured, tree, numbers, options, report)
         return InspectedDocument(doc_id=doc_id, source=name, contents=print_contents(tree), pages=pages, failures=failures)
 
 

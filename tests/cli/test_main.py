@@ -375,7 +375,6 @@ def test_parse_says_whose_words_a_scan_with_a_text_layer_has(folder: Path, inset
         (("refresh", "nothing"), "nothing"),
         (("parse", "absent.pdf"), "absent.pdf"),
         (("parse", "page.pdf"), "isn't a PDF"),
-        (("parse", "pdfs/pump.pdf", "--view"), "--out"),
         (
             ("search", "manuals", "x", "--preset", "magic"),
             "there is no preset 'magic'; use one of pages, bm25, dense, diverse, hybrid",

@@ -15,10 +15,11 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 from PIL import Image
 
-from backends.stores.places import ListedSource, faults_of
+from backends.stores.places import ListedSource
 from pipeline.corpus.workspace import open_workspace
 from pipeline.run import refresh
 from schemas.errors import TransientError, UserError
+from tests.contract.sources import faults_of
 from tests.tiny_models import png
 
 EXAMPLE = Path(__file__).parents[3] / "examples/confluence"

@@ -14,10 +14,11 @@ import fsspec
 import pytest
 
 from backends.stores import places
-from backends.stores.places import FileSystemPlace, ListedSource, faults_of, open_place
+from backends.stores.places import FileSystemPlace, ListedSource, open_place
 from backends.stores.sources import open_source
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.versions import SourceFile
+from tests.contract.sources import faults_of
 
 FILES = {
     "pump.pdf": b"%PDF-1.7 pump",

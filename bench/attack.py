@@ -201,13 +201,14 @@ async def _site(address: str, keys: Mapping[str, str]) -> Site:
         figures = (await client.get(f"/v1/corpora/{CORPUS}/figures?limit=1")).raise_for_status().json()["items"]
         shown, hidden = await documents(CORPUS), await documents(HIDDEN)
         # The hidden corpus has one document, so its list has no cursor; that of its rows has.
-        rows = (await client.get(f"/v1/corpora/{HIDDEN}/rows?limit=1")).raise_for_status().json()
+        hidden_doc_id = hidden["items"][0]["doc_id"]
+        rows = (await client.get(f"/v1/corpora/{HIDDEN}/documents/{hidden_doc_id}/rows?limit=1")).raise_for_status().json()
         return Site(
             doc_id=await doc_id(CORPUS, "easy-0.pdf"),
             bomb_id=await doc_id(CORPUS, "bomb.pdf"),
             figure_id=figures[0]["figure_id"],
             version=shown["version"],
-            hidden_doc_id=hidden["items"][0]["doc_id"],
+            hidden_doc_id=hidden_doc_id,
             hidden_version=hidden["version"],
             cursor=shown["next"],
             hidden_cursor=rows["next"],

@@ -126,7 +126,7 @@ def _prices() -> Iterator[Attack]:
     for rounds in (0, 10**6):
         yield Attack("prices", answer, REFUSED, "POST", json={"question": "x", "settings": {"rounds": rounds}})
     for limit in (0, 201, -1, "9" * 5_000):
-        yield Attack("prices", f"/v1/corpora/{CORPUS}/rows?limit={limit}", REFUSED)
+        yield Attack("prices", f"/v1/corpora/{CORPUS}/documents?limit={limit}", REFUSED)
 
 
 def _filters() -> Iterator[Attack]:
@@ -183,7 +183,7 @@ def _filters() -> Iterator[Attack]:
     yield Attack("filters", f"{path}/documents?{'&'.join(['language=en'] * 51)}", REFUSED)
     yield Attack("filters", f"{path}/documents?contains={'x' * 5_000}", REFUSED)
     yield Attack("filters", f"{path}/documents?sort=;drop", REFUSED)
-    yield Attack("filters", f"{path}/rows?modality=every", REFUSED)
+    yield Attack("filters", f"{path}/figures?role=every", REFUSED)
     for content in (b'{"query": ' + b"[" * 60_000, b"[" * 100_000, b'{"query":"x","filters":' + b'{"a":' * 20_000):
         yield Attack(
             "filters",
@@ -256,11 +256,9 @@ def _scopes(site: Site) -> Iterator[Attack]:
         f"/documents/{doc_id}/rows",
         f"/documents/{doc_id}/tables",
         f"/documents/{doc_id}/figures",
-        "/rows",
-        "/tables",
         "/figures",
         f"/figures/{site.figure_id}",
-        f"/rows?cursor={site.hidden_cursor}",
+        f"/documents/{doc_id}/rows?cursor={site.hidden_cursor}",
         f"/documents?version={version}",
     ]
     for path in paths:

@@ -259,26 +259,12 @@ async def document_figures(
     )
 
 
-@router.get("/rows", response_model=Listing[BrowsedRow])
-async def rows(corpus: Corpus, part: Part, modality: Kinds = None, source: Globs = None) -> Response:
-    """The rows of all documents, by document id and in reading order."""
-    return await part.reply(
-        lambda opened, list_part: opened.contents.rows(list_part, modalities=modality or (), sources=source or ())
-    )
-
-
 @router.get("/rows/{evidence_id}", response_model=RowInfo)
 async def row(
     request: Request, corpus: Corpus, evidence_id: EvidenceIdParameter, version: VersionParameter = None
 ) -> Response:
     """A row, as hits and citations name it."""
     return await _reply(request, corpus, version, lambda opened: opened.contents.row(evidence_id))
-
-
-@router.get("/tables", response_model=Listing[TableSummary])
-async def tables(corpus: Corpus, part: Part, source: Globs = None) -> Response:
-    """The tables of all documents, without their cells."""
-    return await part.reply(lambda opened, list_part: opened.contents.tables(list_part, sources=source or ()))
 
 
 @router.get(

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from backends.stores.objects import read_part
-from pipeline.records.evidence import row_files, rows_at
+from pipeline.records.evidence import row_files
 from pipeline.records.ledger import read_ledger
+from pipeline.records.row_parts import read_documents
 from schemas.documents import Role
 from schemas.errors import NotFoundError
 from schemas.evidence import EVIDENCE
@@ -44,8 +45,7 @@ from tasks.answering.retrievers import contents_of
 if TYPE_CHECKING:
     from pipeline.published.version import OpenVersion
 
-_MODALITIES = list(Modality)
-_FACTS = ("title", "date", "language")
+_FACTS = ("title", "date")
 
 
 class Contents:
@@ -131,36 +131,22 @@ class Contents:
         return Listing(version=self._opened.version, total=last, items=listed_pages)
 
     def rows(
-        self,
-        part: ListPart,
-        doc_id: str | None = None,
-        *,
-        modalities: Sequence[Modality] = (),
-        page: int | None = None,
-        sources: Sequence[str] = (),
+        self, part: ListPart, doc_id: str, *, modalities: Sequence[Modality] = (), page: int | None = None
     ) -> Listing[BrowsedRow]:
-        """Return rows, of one document or of all, by document and in reading order; raises as ``document`` does.
+        """Return the rows of a document in reading order, of some modalities (() for all) or on a page of it.
 
-        Only rows of some modalities (() for all), on a page of the document, and of documents with a source that fits one
-        of the globs ``sources``.
+        Raises as ``document`` does.
         """
-        if doc_id is not None:
-            table = _read(self._opened, doc_id)
-            if modalities:
-                table = table.filter(
-                    pc.is_in(table.column("modality"), pa.array([str(modality) for modality in modalities]))
-                )
-            if page is not None:
-                is_on_page = [
-                    page in {region["page"] for region in row["regions"]} for row in table.select(["regions"]).to_pylist()
-                ]
-                table = table.filter(pa.array(is_on_page, pa.bool_()))
-            total, rows = table.num_rows, table.slice(part.offset, part.limit).to_pylist()
-        else:
-            catalogue = self._catalogue
-            numbers = catalogue.rows(modalities, self._fitting(sources))
-            total, rows = len(numbers), catalogue.read(numbers[part.items])
-        return Listing(version=self._opened.version, total=total, items=_browse_rows(self._opened, rows))
+        table = _read(self._opened, doc_id)
+        if modalities:
+            table = table.filter(pc.is_in(table.column("modality"), pa.array([str(modality) for modality in modalities])))
+        if page is not None:
+            is_on_page = [
+                page in {region["page"] for region in row["regions"]} for row in table.select(["regions"]).to_pylist()
+            ]
+            table = table.filter(pa.array(is_on_page, pa.bool_()))
+        rows = table.slice(part.offset, part.limit).to_pylist()
+        return Listing(version=self._opened.version, total=table.num_rows, items=_browse_rows(self._opened, rows))
 
     def row(self, evidence_id: str) -> RowInfo:
         """Return a row; raise ``NotFoundError`` if the version doesn't hold it."""
@@ -169,16 +155,9 @@ class Contents:
             raise NotFoundError(f"{self._opened.name} has no row {evidence_id}")
         return RowInfo(version=self._opened.version, **_browse_rows(self._opened, rows)[0].model_dump())
 
-    def tables(
-        self,
-        part: ListPart,
-        doc_id: str | None = None,
-        *,
-        page: int | None = None,
-        sources: Sequence[str] = (),
-    ) -> Listing[TableSummary]:
-        """Return tables; arguments and errors are those of ``rows``."""
-        listing = self.rows(part, doc_id, modalities=[Modality.TABLE], page=page, sources=sources)
+    def tables(self, part: ListPart, doc_id: str, *, page: int | None = None) -> Listing[TableSummary]:
+        """Return the tables of a document; arguments and errors are those of ``rows``."""
+        listing = self.rows(part, doc_id, modalities=[Modality.TABLE], page=page)
         return Listing(
             version=listing.version, total=listing.total, items=[TableSummary(**_table(row)) for row in listing.items]
         )
@@ -261,43 +240,33 @@ class Contents:
 
 
 class _Catalogue:
-    """The documents of a version, by id, and where their rows are."""
+    """The documents of a version, by id."""
 
     def __init__(self, store: ObjectStore, opened: "OpenVersion") -> None:
-        self._store = store
-        self._files = row_files(store, opened.version, "evidence")
         self._sources = opened.sources
         self.doc_ids = sorted(opened.sources)
-        self._starts = [0]
         doc_ids = pa.array(self.doc_ids, pa.string())
-        document_numbers, modalities = [np.empty(0, np.int32)], [np.empty(0, np.int8)]
         facts = {name: np.full(len(self.doc_ids), None, object) for name in _FACTS}
-        for file in self._files:
+        for file in row_files(store, opened.version, "evidence"):
             numbers = pc.index_in(read_part(store, file, "doc_id"), doc_ids).to_numpy()
-            self._starts.append(self._starts[-1] + len(numbers))
-            # All rows of a document have its title, date and language, so one row of each is read.
+            # All rows of a document have its title and date, so one row of each is read.
             documents, firsts = np.unique(numbers, return_index=True)
             for name in _FACTS:
                 facts[name][documents] = read_part(store, file, name).take(firsts).to_pylist()
-            document_numbers.append(numbers)
-            kinds = pc.index_in(read_part(store, file, "modality"), pa.array(_MODALITIES, pa.string()))
-            modalities.append(kinds.to_numpy().astype(np.int8))
-        self._document_numbers, self._modalities = np.concatenate(document_numbers), np.concatenate(modalities)
-        counts = {
-            modality: np.bincount(self._document_numbers[self._modalities == number], minlength=len(self.doc_ids))
-            for number, modality in enumerate(_MODALITIES)
-        }
+        counted = read_documents(store, opened.version)
+        counts = [counted.get(doc_id) for doc_id in self.doc_ids]
         sizes = {row.doc_id: row.size for row in read_ledger(store, opened.version)}
         self.documents = pa.table(
             {
                 "doc_id": doc_ids,
                 "source": pa.array([opened.sources[doc_id][0] for doc_id in self.doc_ids], pa.string()),
                 **{name: pa.array(facts[name], pa.string()) for name in _FACTS},
+                "language": pa.array([count and count.language for count in counts], pa.string()),
                 "pages": pa.array([opened.pages[doc_id] for doc_id in self.doc_ids], pa.int32()),
                 "size": pa.array([sizes[doc_id] for doc_id in self.doc_ids], pa.int64()),
-                "rows": pa.array(np.bincount(self._document_numbers, minlength=len(self.doc_ids))),
-                "tables": pa.array(counts[Modality.TABLE]),
-                "figures": pa.array(counts[Modality.FIGURE]),
+                "rows": pa.array([count.rows if count else 0 for count in counts]),
+                "tables": pa.array([count.table if count else 0 for count in counts]),
+                "figures": pa.array([count.figure if count else 0 for count in counts]),
             }
         )
         # A document may have several sources: they are compared in one list, and ``_owners`` has the document of each.
@@ -337,17 +306,6 @@ class _Catalogue:
         mask = _contains(self.documents.column("title"), contains)
         mask[self._owners[_contains(pa.chunked_array([pa.array(self._flat_sources, pa.string())]), contains)]] = True
         return mask
-
-    def rows(self, modalities: Sequence[Modality], documents: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the numbers of the rows of some kinds, or of all, and of some documents."""
-        mask = documents[self._document_numbers]
-        if modalities:
-            mask &= np.isin(self._modalities, [_MODALITIES.index(modality) for modality in modalities])
-        return np.flatnonzero(mask)
-
-    def read(self, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
-        """Return rows by their numbers, in ascending order."""
-        return list(rows_at(self._store, self._files, self._starts, numbers, EVIDENCE))
 
 
 _SECTIONED = ("evidence_id", "doc_id", "title", "section_path", "modality", "page", "regions", "page_labels")

@@ -1,13 +1,10 @@
 """Read the rows of a version, one file at a time."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from backends.stores.objects import read_table, reading
 from pipeline.records.row_parts import read_parts
@@ -22,16 +19,6 @@ def row_files(store: ObjectStore, version: str, *kinds: Literal["evidence", "pla
     """Return the names of the files of a version's rows, of both kinds if none is named."""
     parts = read_parts(store, version).parts
     return [getattr(part, kind) for kind in kinds or ("evidence", "placements") for part in parts]
-
-
-def rows_at(
-    store: ObjectStore, files: Sequence[str], starts: Sequence[int], numbers: NDArray[np.int64], schema: pa.Schema
-) -> Iterator[dict[str, Any]]:
-    """Yield rows by their numbers, in ascending order; ``starts`` are the number of each file's first row, and of all rows."""
-    for name, (start, stop) in zip(files, pairwise(starts), strict=True):
-        inside = numbers[slice(*np.searchsorted(numbers, [start, stop]))]
-        if len(inside):
-            yield from read_table(store, name, schema).take(inside - start).to_pylist()
 
 
 def evidence_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:

@@ -73,7 +73,7 @@ class FakeBrowse:
         get(f"/documents/{DOC_ID}/pages")(lambda: _listed(PAGES))
         for prefix in ("", f"/documents/{DOC_ID}"):
             get(f"{prefix}/figures")(self._figures)
-            get(f"{prefix}/tables")(lambda: _listed([TABLE]))
+        get(f"/documents/{DOC_ID}/tables")(lambda: _listed([TABLE]))
         get("/tables/t1")(lambda: {"version": LIVE, **TABLE, "rows": CELLS})
 
     def _documents(

@@ -203,14 +203,6 @@ class AsyncClient:
         """Return the figures of a document, each where it is placed."""
         return await self._get("corpora/{}/documents/{}/figures", corpus, doc_id, query=query)
 
-    async def rows(self, corpus: str, **query: Unpack[models.RowsParametersQuery]) -> models.ListingBrowsedRow:
-        """Return the rows of all documents."""
-        return await self._get("corpora/{}/rows", corpus, query=query)
-
-    async def tables(self, corpus: str, **query: Unpack[models.TablesParametersQuery]) -> models.ListingTableSummary:
-        """Return the tables of all documents, without their cells."""
-        return await self._get("corpora/{}/tables", corpus, query=query)
-
     async def figures(self, corpus: str, **query: Unpack[models.FiguresParametersQuery]) -> models.ListingFigureSummary:
         """Return the figures of all documents."""
         return await self._get("corpora/{}/figures", corpus, query=query)
@@ -234,7 +226,7 @@ class AsyncClient:
         return await self._get("corpora/{}/figures/{}/context", corpus, figure_id, query=query)
 
     async def items(self, listed: Callable[..., Any], *names: str, **query: Any) -> AsyncGenerator[Any, None]:
-        """Yield the items of a list, page after page, all of one version: ``items(client.rows, "handbooks")``.
+        """Yield the items of a list, page after page, all of one version: ``items(client.documents, "handbooks")``.
 
         Args:
             listed: The method that returns a page.

@@ -44,8 +44,17 @@ Reason = Annotated[str | None, typer.Option(help="Why; kept in the corpus's audi
 _RETRY = "correct what is in quarantine, or try it again: inset quarantine {corpus} --replay"
 
 
-def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
+def plan(
+    corpus: CorpusArgument,
+    rollback: Annotated[
+        str | None, typer.Option(metavar="VERSION", help=f"Show what it takes to roll back to a version{VERSION_NAMES}.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Show what a refresh would do, without doing it."""
+    if rollback is not None:
+        _plan_rollback(corpus, rollback, as_json=as_json)
+        return
     from pipeline.run_log import OUTCOMES
     from pipeline.stages.plan import plan as make_plan
     from schemas.versions import in_words
@@ -72,6 +81,23 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     for row in corpus_plan.carried:
         if row.code in OF_THE_SOURCE:
             say(f"  quarantine: {row.source}: {row.code}: {row.message}")
+
+
+def _plan_rollback(corpus: str, version: str, *, as_json: bool) -> None:
+    from pipeline.records.indexing import rows_to_bring_back
+    from pipeline.records.manifests import named_manifest
+    from pipeline.records.publication import resolve_version
+
+    workspace = open_workspace(corpus)
+    manifest = named_manifest(workspace.store, corpus, resolve_version(workspace.store, corpus, version))
+    rows = rows_to_bring_back(workspace, manifest)
+    if as_json:
+        print_json({"version": manifest.version, "rows": manifest.counts.rows, "rows_to_bring_back": rows})
+    elif rows:
+        say(f"{corpus}: {rows} of {manifest.counts.rows} rows of {manifest.version} are brought back into the index first")
+        say(f"to do that now, and go back later: inset rollback {corpus} {manifest.version} --prepare")
+    else:
+        say(f"{corpus}: the index holds {manifest.version}: rolling back moves the pointer")
 
 
 def _forgotten_note(forgotten: int) -> str:
@@ -199,12 +225,23 @@ def rollback(
         str | None, typer.Argument(help=f"The version to go back to{VERSION_NAMES}; by default previous.")
     ] = None,
     reason: Reason = None,
+    prepare: Annotated[
+        bool, typer.Option("--prepare", help="Only bring its rows back into the index; what is live stays live.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make an older version live again, and hold the corpus at it."""
-    from pipeline.stages.publish import roll_back_version
+    from pipeline.records.publication import resolve_version
+    from pipeline.stages.publish import prepare_version, roll_back_version
 
-    pointer = roll_back_version(open_workspace(corpus), version, reason=reason)
+    workspace = open_workspace(corpus)
+    with reporting() as report:
+        if prepare:
+            version = resolve_version(workspace.store, corpus, version or "previous")
+            prepare_version(workspace, version, report)
+            say(f"{corpus}: the index holds {version}")
+            return
+        pointer = roll_back_version(workspace, version, reason=reason, report=report)
     if as_json:
         print_json(pointer)
         return

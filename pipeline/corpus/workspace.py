@@ -79,6 +79,11 @@ class Workspace:
         stored = self._stored_options(version)
         return stored.forwarded_from if stored else None
 
+    def is_taken(self, version: str) -> bool:
+        """Return whether a version has no collection: its own became another's, was dropped, or isn't complete yet."""
+        stored = self._stored_options(version)
+        return stored is not None and stored.is_taken
+
     def index_options(self, version: str) -> IndexOptions:
         """Return a version's stored index options; only the connection comes from the corpus file."""
         return self._with_connection(self._stored_options(version))
@@ -107,17 +112,47 @@ class Workspace:
         if self.corpus.index.engine == "weaviate":
             open_server(self.corpus.index).release()
 
-    def write_index_options(self, version: str, languages: Iterable[str] = (), forwarded_from: str | None = None) -> None:
+    def is_half_done(self, version: str) -> bool:
+        """Return whether somebody began to bring a kept version's rows back, in the collection of another."""
+        return self.is_taken(version) and self.forwarded_from(version) is not None
+
+    def write_index_options(
+        self, version: str, languages: Iterable[str] = (), forwarded_from: str | None = None, *, is_taken: bool = False
+    ) -> None:
         """Write a version's index options and languages, before its collection is made.
 
-        ``forwarded_from`` is the version whose collection is brought forward.
+        ``forwarded_from`` is the version whose collection is brought forward; ``is_taken`` says that nobody may read it yet.
         """
         options = Collection(
             **self.corpus.index.model_dump(),
             languages=sorted(languages),
-            collection=forwarded_from and self.collection(forwarded_from),
+            collection=self.collection(forwarded_from) if forwarded_from else self._free_name(version),
             forwarded_from=forwarded_from,
+            is_taken=is_taken,
         )
+        self._store_options(version, options)
+
+    def _free_name(self, version: str) -> str | None:
+        """Return a name for a version's new collection where another version has the one that bears its name; else None."""
+        others = [other for other in self.store.folders("versions") if other != version]
+        used_names = {self.collection(other) for other in others if not self.is_taken(other) or self.is_half_done(other)}
+        name = default_name = collection_name(self.corpus.name, version)
+        while name in used_names:
+            name += "B"
+        return None if name == default_name else name
+
+    def complete_collection(self, version: str) -> None:
+        """Note that a version's collection, which was brought back, may be read."""
+        if (stored := self._stored_options(version)) is not None and stored.is_taken:
+            self._store_options(version, stored.model_copy(update={"is_taken": False}))
+
+    def give_up_collection(self, version: str) -> None:
+        """Note that a version's collection isn't its own any more, before it is changed or dropped."""
+        update = {"is_taken": True, "collection": None, "forwarded_from": None}
+        stored = self._stored_options(version) or Collection(**self.corpus.index.model_dump())
+        self._store_options(version, stored.model_copy(update=update))
+
+    def _store_options(self, version: str, options: Collection) -> None:
         self.store.replace(version_file(version, INDEX_FILE), options.model_dump_json().encode())
 
     def passwords(self) -> list[str]:

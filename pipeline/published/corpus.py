@@ -205,6 +205,11 @@ class PublishedCorpus:
             # A named version may have been removed while it was open here; the live one is never removed.
             if isinstance(requested, str) and ("/" in requested or self._is_gone(version)):
                 raise NotFoundError(f"corpus {self.name}: there is no version {version}")
+            if isinstance(requested, str) and self._workspace.is_taken(version):
+                raise NotFoundError(
+                    f"corpus {self.name}: the rows of {version} aren't in the index now; an operator brings them back by: "
+                    f"inset rollback {self.name} {version} --prepare"
+                )
             views = self._open_once(version)
             yield views.whole if reader is None else views.of_reader(*reader)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from backends.stores.objects import is_remote, read_model, read_table, unless_damaged
-from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
+from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
 from pipeline.records.row_parts import FOLDER, read_parts
 from schemas.errors import DamagedError, MissingError, UserError
 from schemas.gates import Bounds, GateResult, judge_again
@@ -176,8 +176,8 @@ def refusals_of(manifest: Manifest) -> list[str]:
 
 
 FILE = "files.parquet"
-_LATER = ("manifest.json", "override.json", "gates.json", FILE)
-"""Files that are written after the inventory."""
+_LATER = ("manifest.json", "override.json", "gates.json", INDEX_FILE, FILE)
+"""Files that are written, or change, after the inventory; each is read to be checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +200,15 @@ def write_inventory(store: ObjectStore, version: str) -> str:
 
 
 def read_inventory(store: ObjectStore, version: str) -> tuple[Item, ...]:
-    """Return the files of a version's folder."""
-    return rows_of(Item, read_table(store, version_file(version, FILE), schema_of(Item)))
+    """Return the files of a version's folder that never change."""
+    items = rows_of(Item, read_table(store, version_file(version, FILE), schema_of(Item)))
+    return tuple(item for item in items if item.name != version_file(version, INDEX_FILE))  # older releases list it
 
 
 def missing_or_cut(store: ObjectStore, version: str) -> Iterator[DamagedError]:
     """Yield an error for each file or part of rows of a finished version that is missing or cut, by listings."""
     try:
+        store.get(version_file(version, INDEX_FILE))
         expected = read_parts(store, version).sizes()
         expected |= {item.name: item.bytes for item in read_inventory(store, version)}
         sizes = store.sizes(version_file(version, "")) | store.sizes(FOLDER)
@@ -223,7 +225,7 @@ def missing_or_cut(store: ObjectStore, version: str) -> Iterator[DamagedError]:
 def changed(store: ObjectStore, version: str) -> Iterator[DamagedError]:
     """Yield an error for each file of a version that isn't what was written, by reading all of them."""
     try:
-        for name in (manifest_name(version), version_file(version, "override.json")):
+        for name in (manifest_name(version), version_file(version, "override.json"), version_file(version, INDEX_FILE)):
             if store.exists(name):
                 store.get(name)
         items = read_inventory(store, version)
@@ -244,6 +246,8 @@ def check_index_files(workspace: Workspace, version: str, *, digests: bool = Fal
     With ``digests``, files on this machine are read too. A version that is evaluated has no inventory yet, and passes.
     """
     store, folder = workspace.store, version_file(version, INDEX_FOLDER)
+    if workspace.is_taken(version):
+        raise DamagedError(f"the rows of {version} aren't in the index now", version_file(version, INDEX_FILE))
     try:
         items = [item for item in read_inventory(store, version) if item.name.startswith(f"{folder}/")]
     except MissingError:

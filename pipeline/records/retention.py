@@ -70,22 +70,8 @@ def update_alias(workspace: Workspace) -> bool:
     return requested_move is not None
 
 
-def removable_versions(workspace: Workspace, *, except_version: str | None = None, with_spare: bool = False) -> list[str]:
-    """Return the versions that ``sweep`` would remove, oldest first; the spare one stays unless ``with_spare``."""
-    removable = _beyond_retention(workspace, except_version)
-    spare = None if with_spare else _spare(workspace, removable)
-    return [version for version in removable if version != spare]
-
-
-def spare_version(workspace: Workspace, version: str) -> str | None:
-    """Return the version whose collection a new one may take over: the newest finished one beyond retention.
-
-    Collections of a server take turns, one more than versions are kept. None if the engine is embedded.
-    """
-    return _spare(workspace, _beyond_retention(workspace, version))
-
-
-def _beyond_retention(workspace: Workspace, except_version: str | None) -> list[str]:
+def removable_versions(workspace: Workspace, *, except_version: str | None = None) -> list[str]:
+    """Return the versions that ``sweep`` would remove, oldest first."""
     store, retention = workspace.store, workspace.corpus.retention
     finished = [manifest.version for manifest in manifests(store)]
     live = read_pointer(store)
@@ -93,33 +79,50 @@ def _beyond_retention(workspace: Workspace, except_version: str | None) -> list[
     if live is not None:
         kept_versions |= {live.version, live.previous}
     return [
-        version for version in store.folders("versions") if version not in kept_versions and _removable(workspace, version)
+        version
+        for version in store.folders("versions")
+        if version not in kept_versions and not _may_be_aliased(workspace, version)
     ]
 
 
-def _removable(workspace: Workspace, version: str) -> bool:
-    """Return whether the server answers, and its alias doesn't point to a version's collection, which must then be kept."""
+def _may_be_aliased(workspace: Workspace, version: str) -> bool:
+    """Return whether the server's alias points to a version's collection, which must then be kept, or doesn't answer."""
 
     def is_aliased() -> bool:
         options, name = workspace.index_options(version), alias_name(workspace.corpus.name)
-        return options.engine == "weaviate" and open_server(options).alias(name) == workspace.collection(version)
+        if options.engine != "weaviate" or workspace.is_taken(version):
+            return False
+        return open_server(options).alias(name) == workspace.collection(version)
 
     try:
-        return not unless_damaged(is_aliased)
+        return bool(unless_damaged(is_aliased))
     except TransientError:
-        return False
+        return True
 
 
-def _spare(workspace: Workspace, removable: list[str]) -> str | None:
-    if workspace.corpus.index.engine != "weaviate":
-        return None
-    shape, finished = workspace.corpus.index.shape(), {manifest.version for manifest in manifests(workspace.store)}
-    # Only a whole collection, on the same server and of the same kind, can be brought forward.
-    for version in reversed(removable):
-        options = unless_damaged(lambda version=version: workspace.index_options(version))  # type: ignore[misc]
-        if version in finished and options is not None and options.shape() == shape:
-            return version
-    return None
+def spare_versions(workspace: Workspace, version: str | None = None) -> list[str]:
+    """Return the versions whose collections are more than the server is to hold, in the order to keep them.
+
+    With ``version``, one that gets a collection is counted too: the first is the one whose collection it takes over. [] if
+    the engine is embedded.
+    """
+    store, options, retention = workspace.store, workspace.corpus.index, workspace.corpus.retention
+    own = frozenset(retention.pinned if retention.pinned_collections else ())
+    if options.engine != "weaviate" or version in own:
+        return []
+    live = read_pointer(store)
+    kept_longest = (live.version, live.previous) if live is not None else ()
+
+    def can_be_brought_forward(earlier: str) -> bool:
+        # Only a whole collection, on the same server and of the same kind.
+        return not workspace.is_taken(earlier) and workspace.index_options(earlier).shape() == options.shape()
+
+    finished = [manifest.version for manifest in manifests(store) if manifest.version not in {version, *own}]
+    held = [earlier for earlier in finished if unless_damaged(lambda earlier=earlier: can_be_brought_forward(earlier))]  # type: ignore[misc]
+    # The rest newest first.
+    held.sort(key=lambda earlier: kept_longest.index(earlier) if earlier in kept_longest else len(kept_longest))
+    spare = held[max(1, options.collections - (version is not None)) :]
+    return [earlier for earlier in spare if not _may_be_aliased(workspace, earlier)]
 
 
 KINDS = ("documents", "converted", "figures", "parsed", "structured", "tagged", "vectors", "quarantine", FOLDER)

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import holds
 from pipeline.records.differences import write_diff
-from pipeline.records.lease import still_held
+from pipeline.records.indexing import bring_back
+from pipeline.records.lease import alone, still_held
 from pipeline.records.manifests import manifest_name, read_manifest, readable_manifest, state_of, write_inventory
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
 from pipeline.records.publication import (
@@ -21,7 +22,7 @@ from pipeline.records.retention import update_alias
 from schemas.base import RELEASE
 from schemas.errors import ContractError, TransientError, UserError
 from schemas.ids import sha256, version_file
-from schemas.stages import Stage
+from schemas.stages import Report, Stage, silent
 from schemas.versions import Lease, Manifest, Plan, Pointer
 
 _WORK = (Stage.PARSE, Stage.ENRICH)
@@ -70,15 +71,20 @@ def publish(workspace: Workspace, version: str, lease: Lease, *, by: str | None 
 
 
 def roll_back_version(
-    workspace: Workspace, version: str | None = None, *, by: str | None = None, reason: str | None = None
+    workspace: Workspace,
+    version: str | None = None,
+    *,
+    by: str | None = None,
+    reason: str | None = None,
+    report: Report = silent,
 ) -> Pointer:
     """Make an older version live, hold the corpus, and move the alias; arguments and errors are those of ``roll_back``.
 
-    Raises ``UserError`` too where the engine lost the version's rows.
+    Raises ``UserError`` too where the engine lost the version's rows, and as ``prepare_version`` does.
     """
     store, corpus = workspace.store, workspace.corpus.name
     version = version and resolve_version(store, corpus, version)
-    _check_held(workspace, version)
+    prepare_version(workspace, version, report)
     pointer = roll_back(store, corpus, version, by=by, reason=reason)
     update_alias(workspace)
     return pointer
@@ -89,23 +95,32 @@ def make_live(
 ) -> Pointer:
     """Make a finished version live, end a hold, and move the alias; arguments and errors are those of ``publish_version``.
 
-    Raises ``UserError`` too where the engine lost the version's rows.
+    Raises ``UserError`` too where the engine lost the version's rows, and as ``prepare_version`` does.
     """
     store, corpus = workspace.store, workspace.corpus.name
     version = resolve_version(store, corpus, version)
-    _check_held(workspace, version)
+    prepare_version(workspace, version)
     pointer = publish_version(store, corpus, version, override=override, by=by, reason=reason)
     update_alias(workspace)
     return pointer
 
 
-def _check_held(workspace: Workspace, version: str | None) -> None:
-    """Raise ``UserError`` if the engine lost rows of a version that is to replace the live one; None is the previous one."""
+def prepare_version(
+    workspace: Workspace, version: str | None, report: Report = silent, *, holds_lease: bool = False
+) -> None:
+    """Bring a version that is to replace the live one back into the engine, if others have its collection.
+
+    None is the previous one. Raises ``HeldError`` while a refresh runs, if there is something to bring back, and
+    ``UserError`` if the engine lost its rows.
+    """
     live = readable_pointer(workspace.store)
     version = version or (live.previous if live else None)
     manifest = readable_manifest(workspace.store, version)
     if manifest is None or (live is not None and live.version == version):
         return
+    if workspace.is_taken(manifest.version):
+        with contextlib.nullcontext() if holds_lease else alone(workspace.store, "bring-back"):
+            bring_back(workspace, manifest, report)
     with contextlib.suppress(TransientError):  # an outage must not keep an operator from rolling back
         if not holds(workspace, manifest):
             raise UserError(

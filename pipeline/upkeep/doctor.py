@@ -278,10 +278,16 @@ def _index(workspace: Workspace) -> Finding:
 def _earlier_versions(workspace: Workspace) -> Finding | None:
     live, finished = readable_pointer(workspace.store), manifests(workspace.store)
     earlier = [manifest for manifest in finished if live is None or manifest.version != live.version]
-    lost_versions = {manifest.version for manifest in earlier if not holds(workspace, manifest)}
+    taken_versions = [manifest.version for manifest in earlier if workspace.is_taken(manifest.version)]
+    lost_versions = {
+        manifest.version
+        for manifest in earlier
+        if manifest.version not in taken_versions and not holds(workspace, manifest)
+    }
     lost_versions.update({*workspace.corpus.retention.pinned}.difference(manifest.version for manifest in finished))
     if not lost_versions:
-        return _intact(f"{len(earlier)} can be searched, and gone back to") if earlier else None
+        back_first = f", {len(taken_versions)} of them after their rows are brought back" if taken_versions else ""
+        return _intact(f"{len(earlier)} can be searched, and gone back to{back_first}") if earlier else None
     message = f"the rows of {', '.join(sorted(lost_versions))} are gone, so that they can't be searched or gone back to"
     return _warning(message, f"go back to others only, and correct retention.pinned in {workspace.file} if it names them")
 

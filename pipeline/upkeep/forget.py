@@ -129,7 +129,7 @@ def forget(
     """
     store, deletion = workspace.store, _find(workspace, source)
     holders = _holders(store, deletion)
-    removed_versions = {*holders, *removable_versions(workspace, with_spare=True)}
+    removed_versions = {*holders, *removable_versions(workspace)}
     kept_versions = [manifest.version for manifest in manifests(store) if manifest.version not in removed_versions]
     live = read_pointer(store)
     result = ForgetResult(
@@ -274,7 +274,7 @@ def _finish(workspace: Workspace, lease: Lease, report: Report) -> PruneResult:
     """Delete what is pending."""
     store, record = workspace.store, read_forgotten(workspace.store)
     deletion = _Deletion(frozenset(record.pending), frozenset(record.sources))
-    sweep(workspace, with_spare=True)  # unfinished versions, and those beyond retention
+    sweep(workspace)  # unfinished versions, and those beyond retention
     holders, live = _holders(store, deletion), read_pointer(store, fresh=True)
     # Those that can't be read may hold it.
     readable = {manifest.version for manifest in manifests(store)}

@@ -6,6 +6,7 @@ Everything else below the corpus's root is finished work of removed versions or 
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from backends.stores.objects import attempt, unless_damaged
 from backends.stores.temporary_tables import TemporaryTables
@@ -15,7 +16,7 @@ from pipeline.records.descriptions import open_descriptions
 from pipeline.records.feedback import remove_old_feedback
 from pipeline.records.lease import alone
 from pipeline.records.manifests import manifest_name
-from pipeline.records.retention import KINDS, needs_of, removable_versions, update_alias
+from pipeline.records.retention import KINDS, needs_of, removable_versions, spare_versions, update_alias
 from pipeline.records.row_parts import read_parts
 from schemas.errors import ContractError, TransientError
 from schemas.ids import version_file
@@ -27,8 +28,8 @@ from schemas.stages import Report, silent
 def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> PruneResult:
     """Remove everything below the corpus's root that no kept version needs, or list it; the lease is held meanwhile.
 
-    Kept are the live version, the previous one, pinned ones, the newest ones by retention, any that the engine's alias
-    names, and the one whose collection the next version takes over.
+    Kept are the live version, the previous one, pinned ones, the newest ones by retention, and any that the engine's alias
+    names.
     """
     with alone(workspace.store, "prune"):
         return _prune(workspace, dry_run=dry_run, report=report)
@@ -41,10 +42,10 @@ def prune_all(workspace: Workspace, report: Report = silent) -> PruneResult:
 
 def _prune(workspace: Workspace, *, dry_run: bool, report: Report, keep_paid: bool = True) -> PruneResult:
     store = workspace.store
-    removable = removable_versions(workspace, with_spare=not keep_paid)
+    removable = removable_versions(workspace)
     freed = {version: sum(size for _, size in store.listing(version_file(version, ""))) for version in removable}
     stored_objects = dict(stored_object for kind in KINDS for stored_object in store.listing(kind))
-    versions = removable if dry_run else sweep(workspace, with_spare=not keep_paid)  # deletes rows that they alone have
+    versions = removable if dry_run else sweep(workspace)  # deletes rows that they alone have
     kept_versions = set(store.folders("versions")) - set(versions)
     # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
     paid: set[str] = set()
@@ -79,19 +80,31 @@ def _prune(workspace: Workspace, *, dry_run: bool, report: Report, keep_paid: bo
     )
 
 
-def sweep(workspace: Workspace, *, except_version: str | None = None, with_spare: bool = False) -> list[str]:
-    """Remove unfinished versions, and what is beyond the corpus's retention, under the lease; return the versions.
+def sweep(workspace: Workspace, *, except_version: str | None = None) -> list[str]:
+    """Remove unfinished versions, what is beyond the corpus's retention, and collections beyond ``index.collections``.
 
-    Caches stay, and so does a version that the engine's alias names or whose server doesn't answer, until a later sweep,
-    and the spare one unless ``with_spare``.
+    Call it under the lease; it returns the versions. Caches stay, and so does what the engine's alias names or whose server
+    doesn't answer, until a later sweep.
     """
     with contextlib.suppress(TransientError, ContractError):
         # A lost server must not block the version that replaces its contents.
         update_alias(workspace)
     remove_old_feedback(workspace.store, workspace.corpus.operations.days_of_feedback)
-    removed = removable_versions(workspace, except_version=except_version, with_spare=with_spare)
+    removed = removable_versions(workspace, except_version=except_version)
     remove_versions(workspace, removed)
+    for version in workspace.store.folders("versions"):
+        # Somebody began to bring its rows back, and was killed: half of the collection is another version's.
+        if unless_damaged(partial(workspace.is_half_done, version)):
+            _drop_collection(workspace, version)
+    for version in spare_versions(workspace):
+        _drop_collection(workspace, version)
     return removed
+
+
+def _drop_collection(workspace: Workspace, version: str) -> None:
+    index = workspace.index(version)
+    workspace.give_up_collection(version)
+    index.drop()
 
 
 def remove_versions(workspace: Workspace, removed: Sequence[str]) -> None:
@@ -103,7 +116,7 @@ def remove_versions(workspace: Workspace, removed: Sequence[str]) -> None:
         # The next refresh sweeps a version without a manifest, so the file that names its collection goes last.
         manifest, index_file = manifest_name(version), version_file(version, INDEX_FILE)
         store.delete(manifest)
-        if not _is_taken_over(workspace, version):
+        if _has_own_collection(workspace, version):
             _index(workspace, version).drop()
         for name in [*store.names(version_file(version, "")), *store.abandoned(version_file(version, ""))]:
             if name != index_file:
@@ -113,6 +126,19 @@ def remove_versions(workspace: Workspace, removed: Sequence[str]) -> None:
         spare_rows -= {name for version in store.folders("versions") for name in _row_names(store, version)}
     for name in spare_rows:
         store.delete(name)
+
+
+def _has_own_collection(workspace: Workspace, version: str) -> bool:
+    """Return whether a version's collection is no other's, nor may be: on a server, a file that says so may be damaged."""
+    others = [other for other in workspace.store.folders("versions") if other != version]
+
+    def has_own() -> bool:
+        names = {workspace.collection(other) for other in others if not workspace.is_taken(other)}
+        is_taken = workspace.is_taken(version) and not workspace.is_half_done(version)
+        return not is_taken and workspace.collection(version) not in names
+
+    has_its_own, damage = attempt(has_own)
+    return workspace.corpus.index.engine != "weaviate" if damage is not None else bool(has_its_own)
 
 
 def _row_names(store: ObjectStore, version: str) -> Iterable[str]:

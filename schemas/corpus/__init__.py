@@ -105,6 +105,13 @@ class IndexOptions(Section):
         None, description="Environment variable with the server's API key, if it wants one."
     )
     replicas: int = Field(1, ge=1, le=1000, description="Weaviate: nodes that each row is kept on.")
+    collections: int = Field(
+        2,
+        ge=2,
+        le=1000,
+        description="Weaviate: versions that the server holds, the live one included; rolling back to another brings one of "
+        "these collections back to it first.",
+    )
 
     def shape(self) -> dict[str, object]:
         """Return what distinguishes one collection from another; ports and keys don't."""
@@ -148,6 +155,11 @@ class Collection(IndexOptions):
     )
     forwarded_from: str | None = Field(
         None, exclude_if=lambda name: name is None, description="The version whose collection was brought forward."
+    )
+    is_taken: bool = Field(
+        False,
+        exclude_if=lambda is_taken: not is_taken,
+        description="Whether its rows are in the store alone: its collection became another version's, or was dropped.",
     )
     languages: list[str] = Field([], description="Those of its documents, by which questions are analysed.")
 

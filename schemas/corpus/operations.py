@@ -47,6 +47,9 @@ class RetentionOptions(Section):
 
     versions: int = Field(5, ge=2, le=100_000, description="Versions kept, the live one included.")
     pinned: list[Text] = Field([], description="Versions kept beyond that, for queries that name them.")
+    pinned_collections: bool = Field(
+        False, description="Weaviate: pinned versions keep collections of their own, beside those of index.collections."
+    )
 
 
 class MetricGate(Section):

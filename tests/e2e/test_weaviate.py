@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pipeline.corpus.models import embedder
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.evidence import evidence_parts
+from pipeline.records.indexing import rows_to_bring_back
 from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import manifests, read_manifest
 from pipeline.records.notes import read_notes
@@ -26,6 +28,7 @@ from pipeline.run import RefreshRun, refresh
 from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.forget import forget
+from pipeline.upkeep.prune import prune
 from query_service.app import create_app
 from schemas.answers import FigurePart
 from schemas.errors import NotFoundError, TransientError
@@ -96,11 +99,7 @@ def test_a_corpus_lives_on_a_server(corpus_file: Path, weaviate: WeaviateServer)
     for number, subject in enumerate(("tower crane", "gear box", "oil filter"), 3):
         write_manual(corpus_file.parent.parent / "pdfs" / f"{number}.pdf", subject, seed=number)
         versions.append(refresh(workspace).version)
-    collections = {
-        manifest.collection for version in versions if (manifest := read_manifest(workspace.store, str(version)))
-    }
-    assert len(collections) == 3  # two newest when the last refresh began, and that one
-    assert _collections(weaviate) - existing == collections
+    assert _collections(weaviate) - existing == {workspace.collection(str(version)) for version in versions[-2:]}
 
     assert roll_back_version(workspace).version == versions[-2]
     assert diagnose([str(corpus_file)]).ok
@@ -314,15 +313,16 @@ def _assert_as_filled(workspace: Workspace, version: str) -> None:
 
 
 def test_collections_take_turns_and_cost_what_changed(ten_manuals: Workspace, weaviate: WeaviateServer) -> None:
-    versions = [_change(ten_manuals, seed) for seed in range(30, 36)]
-    collections = [ten_manuals.collection(version) for version in versions]
-    assert collections[3:] == collections[:3], "one more than are kept"
-    assert len({*collections}) == 3
-    for version in versions[3:]:
-        rows_written, rows = _written(ten_manuals, version)
-        assert rows_written < rows / 4
+    existing = _collections(weaviate)
+    versions, collections = list[str](), list[str]()
+    for seed in range(30, 36):
+        versions.append(_change(ten_manuals, seed))
+        collections.append(ten_manuals.collection(versions[-1]))
+        rows_written, rows = _written(ten_manuals, versions[-1])
+        assert rows_written < rows / 4 if len(versions) > 2 else rows_written == rows
+    assert collections[2:] == collections[:2] * 2, "the live one and a spare"
+    assert _collections(weaviate) - existing == {*collections[:2]}
     _assert_as_filled(ten_manuals, versions[-1])
-    assert {*collections} <= _collections(weaviate)
     assert weaviate.alias("Served") == collections[-1]
     # The version before is as it was, and one step away.
     _assert_as_filled(ten_manuals, versions[-2])
@@ -333,6 +333,70 @@ def test_collections_take_turns_and_cost_what_changed(ten_manuals: Workspace, we
     with pytest.raises(NotFoundError):
         published.search(Query("machine", version=versions[2]))
     published.close()
+
+
+def _rolled_back(workspace: Workspace, version: str) -> int:
+    """Roll back to a version; return the rows that had to be brought back first."""
+    manifest = read_manifest(workspace.store, version)
+    assert manifest is not None
+    rows = rows_to_bring_back(workspace, manifest)
+    assert roll_back_version(workspace, version).version == version
+    assert rows_to_bring_back(workspace, manifest) == 0
+    _assert_as_filled(workspace, version)
+    return rows
+
+
+def test_a_kept_version_is_brought_back_when_it_is_gone_back_to(
+    ten_manuals: Workspace, weaviate: WeaviateServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    existing = _collections(weaviate)
+    corpus = ten_manuals.corpus
+    workspace = replace(
+        ten_manuals, corpus=corpus.model_copy(update={"retention": corpus.retention.model_copy(update={"versions": 5})})
+    )
+    versions = [_change(workspace, seed) for seed in range(30, 35)]
+    published = PublishedCorpus(workspace)
+    for version in versions[:3]:
+        with pytest.raises(NotFoundError, match=f"inset rollback served {version} --prepare"):
+            published.search(Query("machine", version=version))
+    assert _rolled_back(workspace, versions[3]) == 0, "the one before"
+    rows = _rolled_back(workspace, versions[0])
+    assert 0 < rows < _expected(workspace, versions[0]) / 4
+    assert published.search(Query("machine 30")).hits[0].source == "0.pdf"
+    assert weaviate.alias("Served") == workspace.collection(versions[0])
+
+    # Killed half way, and then another one: the live one stays whole, and the next sweep removes what was begun.
+    send = WeaviateIndex._send
+
+    def killed(index: WeaviateIndex, batch: pa.RecordBatch, known: Collection[str]) -> int:
+        send(index, batch.slice(0, 1), known)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(WeaviateIndex, "_send", killed)
+    with pytest.raises(KeyboardInterrupt):
+        roll_back_version(workspace, versions[1])
+    monkeypatch.undo()
+    _assert_as_filled(workspace, versions[0])
+    with pytest.raises(NotFoundError):
+        published.search(Query("machine", version=versions[1]))
+    assert _rolled_back(workspace, versions[4]) == _expected(workspace, versions[4]), "no spare one is whole"
+    assert 0 < _rolled_back(workspace, versions[1]) < _expected(workspace, versions[1]) / 4
+    prune(workspace, dry_run=False)
+    assert len(_collections(weaviate) - existing) == 2
+    _assert_as_filled(workspace, versions[1])
+    assert diagnose([str(workspace.file)]).ok
+    published.close()
+
+
+def test_a_pinned_version_keeps_a_collection_of_its_own(ten_manuals: Workspace, weaviate: WeaviateServer) -> None:
+    existing, corpus = _collections(weaviate), ten_manuals.corpus
+    first = _change(ten_manuals, 30)
+    retention = corpus.retention.model_copy(update={"pinned": [first], "pinned_collections": True})
+    workspace = replace(ten_manuals, corpus=corpus.model_copy(update={"retention": retention}))
+    for seed in range(31, 35):
+        _change(workspace, seed)
+    assert len(_collections(weaviate) - existing) == 3
+    _assert_as_filled(workspace, first)
 
 
 def test_a_delta_that_was_killed_half_way_is_completed(
@@ -403,14 +467,12 @@ def test_a_collection_that_was_brought_forward_wrongly_is_filled(
 
 def test_a_collection_that_lost_rows_is_not_brought_forward(ten_manuals: Workspace, weaviate: WeaviateServer) -> None:
     versions = [_change(ten_manuals, seed) for seed in range(30, 33)]
-    lost = [str(row["evidence_id"]) for part in evidence_parts(ten_manuals.store, versions[0]) for row in part.to_pylist()][
-        :5
-    ]
-    for name in lost:
-        weaviate.client().collections.use(ten_manuals.collection(versions[0])).data.delete_by_id(name)
+    rows = [row for part in evidence_parts(ten_manuals.store, versions[-2]) for row in part.to_pylist()]
+    for row in rows[:5]:
+        weaviate.client().collections.use(ten_manuals.collection(versions[-2])).data.delete_by_id(str(row["evidence_id"]))
     version = _change(ten_manuals, 33)
-    rows_written, rows = _written(ten_manuals, version)
-    assert rows_written == rows
+    rows_written, rows_built = _written(ten_manuals, version)
+    assert rows_written == rows_built
     _assert_as_filled(ten_manuals, version)
 
 

@@ -17,7 +17,7 @@ PARTS, PLAN, NOTE = (version_file(VERSION, name) for name in ("parts.json", "pla
 def store(tmp_path: Path) -> ObjectStore:
     """Return a store with two files of a version, and an object beside it."""
     folder_store = open_store(str(tmp_path / "store"))
-    for name in (PARTS, PLAN, NOTE, "documents/other.pdf"):
+    for name in (PARTS, PLAN, NOTE, version_file(VERSION, "index.json"), "documents/other.pdf"):
         folder_store.replace(name, b"{}")
     write_inventory(folder_store, VERSION)
     folder_store.replace(version_file(VERSION, "manifest.json"), b"{}")

@@ -270,8 +270,9 @@ def holds(workspace: Workspace, manifest: Manifest) -> bool:
 
     def has_rows() -> bool:
         check_index_files(workspace, manifest.version)
+        # Their files are those whose rows were read back; importing the engine takes longer than all else here.
         if workspace.index_options(manifest.version).engine == "lancedb":
-            return True  # its files are those whose rows were read back; importing the engine takes longer than all else here
+            return True
         return workspace.index(manifest.version).count() == manifest.counts.rows
 
     return bool(unless_damaged(has_rows))

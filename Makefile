@@ -29,9 +29,8 @@ setup: client ## install everything into .venv, with torch and the test tools (6
 client: $(DEVELOPED) ## generate the models of the Python client and its synchronous half
 	@$(BIN)/python clients/python/generate.py
 
-demo: $(INSTALLED) ## refresh the example corpus and serve the search page; Ctrl-C ends it
-	@$(BIN)/inset refresh manuals
-	@$(BIN)/inset serve manuals
+demo: $(INSTALLED) ## refresh the example corpus in Airflow and serve the search page; Ctrl-C ends all
+	@$(BIN)/python -m infra.demo
 
 platform: $(DEVELOPED) ## run all services of a platform as local processes, with the example corpus; Ctrl-C ends all
 	@$(BIN)/python -m tests.platform
@@ -40,7 +39,7 @@ check: client ## check lint, format, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --explicit-package-bases clients/python/generate.py
+	$(BIN)/mypy --explicit-package-bases infra/demo.py clients/python/generate.py
 	$(BIN)/lint-imports
 
 test: client ## run the fast tests

@@ -8,6 +8,7 @@ from typing import Any
 
 from backends.engines.index_rows import LABELS, PAGES, filtered
 from backends.models.languages import is_in_dictionary
+from pipeline.corpus.languages import question_language
 from pipeline.corpus.models import QueryModels
 from pipeline.published.question_evidence import QuestionEvidence
 from pipeline.published.version import OpenVersion
@@ -61,7 +62,7 @@ class AnswerPlan:
     """How one question is answered.
 
     ``fallback`` is the retrieval preset of answers without the model, ``prompt`` None without a model; ``filters`` are
-    unresolved, and ``history`` has the turns before a follow-up question, oldest first. ``follow_up`` and ``spelling`` say how
+    unresolved, and ``history`` has the turns before a follow-up question, oldest first. ``follow_up`` and ``reading`` say how
     the question was understood.
     """
 
@@ -74,7 +75,7 @@ class AnswerPlan:
     history: Sequence[Turn] = ()
     is_traced: bool = False
     follow_up: FollowUp | None = None
-    spelling: str = ""
+    reading: str = ""
 
 
 def answer_events(opened: OpenVersion, plan: AnswerPlan, trace: Trace | None = None) -> Iterator[AnswerEvent]:
@@ -91,10 +92,10 @@ def answer_events(opened: OpenVersion, plan: AnswerPlan, trace: Trace | None = N
     search = opened.searching(trace, models)
     if plan.history:
         plan = _standalone(opened, plan, models, trace)
-    plan = _spelt(opened, plan, trace)
+    plan = _in_its_language(opened, _spelt(opened, plan, trace))
     if plan.preset.model is None or plan.prompt is None:
         result = QuestionEvidence(opened, search, plan.question, plan.retrieval, plan.filters).answer()
-        result = result.model_copy(update={"preset": plan.preset.name, "follow_up": plan.follow_up, "note": plan.spelling})
+        result = result.model_copy(update={"preset": plan.preset.name, "follow_up": plan.follow_up, "note": plan.reading})
         yield AnswerStarted(version=opened.version, preset=plan.preset.name, citations=result.citations)
         yield from (PartFinished(part=number, value=part) for number, part in enumerate(result.parts))
         yield AnswerFinished(result=result.model_copy(update={"trace": trace.steps if plan.is_traced else None}))
@@ -123,7 +124,18 @@ def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace) -> AnswerPlan:
         if text == question.words:
             return plan
         record.note = f"read as: {text}"
-    return replace(plan, question=opened.question(text, question.picture, trace.stopped), spelling=record.note)
+    return replace(plan, question=opened.question(text, question.picture, trace.stopped), reading=record.note)
+
+
+def _in_its_language(opened: OpenVersion, plan: AnswerPlan) -> AnswerPlan:
+    """Return the plan with a note if the question is in a language that neither the text model knows nor a document has."""
+    language = question_language(plan.question.words, opened.settings().embedding_models.text_model)
+    if language is None or language in (languages := opened.shown_counts.documents_by_language) or not languages:
+        return plan
+    known = " or ".join(languages)
+    return replace(
+        plan, reading=f"the question seems to be in {language}, and the documents are in {known}: ask in {known}"
+    )
 
 
 def _standalone(opened: OpenVersion, plan: AnswerPlan, models: QueryModels, trace: Trace) -> AnswerPlan:
@@ -217,7 +229,7 @@ class _WrittenAnswers:
             result = self._checked(answer, model_input)
             common_fields["counts"] = result.counts
         unseen = "" if self._plan.question.picture is None or self._model_sees else _UNSEEN_PICTURE
-        result = result.model_copy(update=common_fields | {"note": result.note or unseen or self._plan.spelling})
+        result = result.model_copy(update=common_fields | {"note": result.note or unseen or self._plan.reading})
         return AnswerFinished(
             result=result.model_copy(update={"trace": self._trace.steps if self._plan.is_traced else None})
         )

@@ -464,6 +464,12 @@ def test_a_misspelt_question_is_answered_as_the_right_one_and_says_how_it_was_re
     assert right.note == ""
 
 
+def test_a_question_in_a_language_that_nothing_here_knows_is_told_to_be(corpus: PublishedCorpus) -> None:
+    note = "the question seems to be in de, and the documents are in en: ask in en"
+    assert corpus.answer(AnswerQuery("Wie viele Schrauben hat die Winde aus Stahl?")).note == note
+    assert corpus.answer(AnswerQuery("winch: 21 bar?")).note == ""
+
+
 def _result(events: list[AnswerEvent]) -> AnswerResult:
     assert isinstance(events[-1], AnswerFinished)
     return events[-1].result

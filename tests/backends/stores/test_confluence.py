@@ -1,8 +1,6 @@
-"""The example of a place of one's own: a space of Confluence, before a server of our own that speaks its REST API."""
+"""The guide's place of one's own: a space of Confluence, before a server of our own that speaks its REST API."""
 
-import importlib.util
 import json
-import shutil
 import threading
 import tomllib
 from collections.abc import Iterator
@@ -22,7 +20,11 @@ from schemas.errors import TransientError, UserError
 from tests.contract.sources import faults_of
 from tests.tiny_models import png
 
-EXAMPLE = Path(__file__).parents[3] / "examples/confluence"
+GUIDE = (Path(__file__).parents[3] / "docs/guides/places.md").read_text(encoding="utf-8")
+CODE, PROJECT = (
+    GUIDE.partition(f"```{kind} inset_confluence.{ending}\n")[2].partition("```")[0]
+    for kind, ending in (("python", "py"), ("toml", "toml"))
+)
 BODY = '<p>Fill the pump.</p><img src="http://{host}/download/attachments/7/pump%20part.png?version=1"><p>Close it.</p>'
 PICTURE = png(Image.linear_gradient("L").convert("RGB"))
 PAGES = {
@@ -33,11 +35,8 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("inset_confluence", EXAMPLE / "inset_confluence.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = ModuleType("inset_confluence")
+    exec(CODE, vars(module))
     return module
 
 
@@ -127,13 +126,13 @@ def test_a_figure_of_a_page_of_the_space_stands_in_its_place(
     wiki: Wiki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What pip would install.
-    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads(PROJECT)["project"]
     installed = tmp_path / "site" / "inset_confluence-0.1.0.dist-info"
     installed.mkdir(parents=True)
     entries = "".join(f"{name} = {target}\n" for name, target in project["entry-points"]["inset.sources"].items())
     (installed / "entry_points.txt").write_text(f"[inset.sources]\n{entries}")
     (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    shutil.copy(EXAMPLE / "inset_confluence.py", tmp_path / "site")
+    (tmp_path / "site" / "inset_confluence.py").write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path / "site")
     (tmp_path / "wiki.yaml").write_text(
         f"name: wiki\nsource: confluence+http://{wiki.host}/DOC\nstore: store\ncaptions: {{ocr: none}}\nparse: {{workers: 1}}\n"

@@ -316,7 +316,7 @@ def test_the_contract_names_what_a_source_does_wrong() -> None:
 
 def test_the_example_of_the_guide_keeps_the_contract() -> None:
     guide = (Path(__file__).parents[3] / "docs/guides/places.md").read_text(encoding="utf-8")
-    example, check = (block.partition("```")[0] for block in guide.split("```python\n")[1:])
+    example, check, *_ = (block.partition("```")[0] for block in guide.split("```python\n")[1:])
     exec(f"{example}\n{check}", {"SourceFile": SourceFile})
 
 

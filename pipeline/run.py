@@ -19,7 +19,6 @@ from pipeline.records import lease
 from pipeline.records.access import update_rights
 from pipeline.records.ledger import read_failures, read_ledger
 from pipeline.records.manifests import (
-    keep_verdicts,
     manifests,
     read_manifest,
     readable_manifest,
@@ -172,7 +171,6 @@ class RefreshRun:
                 write_plan(workspace.store, plan)
                 sweep(workspace, except_version=plan.version)
             elif not options.dry_run:
-                keep_verdicts(workspace.store, plan.version, workspace.corpus.gates)
                 update_alias(workspace)  # a crash after a publication may have left it behind
             if not options.dry_run:
                 self._record(_STATES[plan.outcome], plan.version)

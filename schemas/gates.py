@@ -4,7 +4,6 @@ Name, key, default, description and remedy of a gate are defined here only. Gate
 entry to ``COUNTED``. The others are judged where their evidence is. Light to import.
 """
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -234,21 +233,6 @@ def gate_of(name: str) -> Gate | None:
     if name.startswith(METRIC):
         return _metric_gate(name)
     return next((gate for gate in GATES if name.startswith(gate.name.partition("{")[0])), None)
-
-
-def judge_again(result: GateResult, bounds: Bounds) -> GateResult:
-    """Judge a refusal by its value if its bound changed since. What passed stays passed, and what no bound decides stays."""
-    gate = gate_of(result.gate)
-    if gate is None or result.passed or result.bound in (None, bounds.of(gate)):
-        return result
-    bound = bounds.of(gate)
-    if math.isinf(bound):
-        message = f"{result.message}; judged again: {gate.option} no longer has it"
-        return result.model_copy(update={"passed": True, "bound": None, "message": message})
-    if result.value is None:
-        return result
-    message = f"{result.message}; judged again: {gate.option} is {bound:g} now"
-    return result.model_copy(update={"passed": gate.holds(result.value, bounds), "bound": bound, "message": message})
 
 
 NO_QUESTIONS = "golden questions"

@@ -448,12 +448,6 @@ UNDONE = {"undescribed": "figures, pages or texts not described"}
 """Work that a budget or a silent model left undone, by its count in ``Manifest.work``."""
 
 
-class Verdicts(Frozen):
-    """The verdicts on a refused version since its gates were judged again; its manifest keeps the first ones."""
-
-    gates: list[GateResult]
-
-
 class Override(Frozen):
     """An operator's override of a gate: reason, author and time."""
 

@@ -30,7 +30,7 @@ from workers.parse_shard import attempt_key, parse_key
 class Keys:
     """The key of each kind of finished work of a corpus; ``settings`` digests everything that shapes a version.
 
-    Bounds of gates shape none: a finished version is judged again.
+    Bounds of gates shape none: what passed stays passed.
 
     ``drawn`` is None if pages have no rows.
     """

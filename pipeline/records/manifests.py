@@ -1,4 +1,4 @@
-"""Versions as they were finished: manifest, verdicts, override and rejection, and the list of their files."""
+"""Versions as they were finished: manifest, override and rejection, and the list of their files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,12 +8,11 @@ from backends.stores.objects import is_remote, read_model, read_table, unless_da
 from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
 from pipeline.records.row_parts import FOLDER, read_parts
 from schemas.errors import DamagedError, MissingError, UserError
-from schemas.gates import Bounds, GateResult, judge_again
 from schemas.ids import sha256, version_file, version_name, version_time
 from schemas.parquet import rows_of, schema_of, table_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.reports import VersionRow, VersionState
-from schemas.versions import Manifest, Override, Pointer, Verdicts
+from schemas.versions import Manifest, Override, Pointer
 
 
 def manifest_name(version: str) -> str:
@@ -28,37 +27,11 @@ def next_version(store: ObjectStore, fingerprint: str) -> str:
 
 
 def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
-    """Return a finished version's manifest, with its latest verdicts; None if the version is unknown or unfinished."""
+    """Return a finished version's manifest; None if the version is unknown or unfinished."""
     try:
-        manifest = read_model(store, manifest_name(version), Manifest)
+        return read_model(store, manifest_name(version), Manifest)
     except FileNotFoundError:
         return None
-    # What passed stays passed, so later verdicts exist only of a refused version.
-    if not refusals_of(manifest):
-        return manifest
-    try:
-        return manifest.model_copy(update={"gates": read_model(store, _verdicts_name(version), Verdicts).gates})
-    except DamagedError:  # missing, or written again by the next refresh
-        return manifest
-
-
-def _verdicts_name(version: str) -> str:
-    return f"versions/{version}/gates.json"
-
-
-def judge_gates_again(store: ObjectStore, version: str, bounds: Bounds) -> list[GateResult]:
-    """Return the verdicts on a finished version by the present bounds: of refusals whose bound changed, from their value."""
-    return [judge_again(gate, bounds) for gate in read_model(store, manifest_name(version), Manifest).gates]
-
-
-def keep_verdicts(store: ObjectStore, version: str, bounds: Bounds) -> None:
-    """Keep the verdicts by the present bounds, unless an operator let the version pass. Call it under the lease."""
-    manifest = read_manifest(store, version)
-    if manifest is None or read_override(store, version) is not None:
-        return
-    gates = judge_gates_again(store, version, bounds)
-    if gates != manifest.gates:
-        store.replace(_verdicts_name(version), Verdicts(gates=gates).model_dump_json(indent=1).encode())
 
 
 def readable_manifest(store: ObjectStore, version: str | None) -> Manifest | None:
@@ -126,18 +99,11 @@ def state_of(store: ObjectStore, version: str, live: Pointer | None) -> VersionR
     return state_and_manifest(store, version, live)[0]
 
 
-def state_and_manifest(
-    store: ObjectStore, version: str, live: Pointer | None, bounds: Bounds | None = None
-) -> tuple[VersionRow, Manifest | None]:
-    """Return the state of a version, and its manifest; None of one that is unfinished or damaged.
-
-    With ``bounds``, gates are judged again by these.
-    """
+def state_and_manifest(store: ObjectStore, version: str, live: Pointer | None) -> tuple[VersionRow, Manifest | None]:
+    """Return the state of a version, and its manifest; None of one that is unfinished or damaged."""
     created = version_time(version)
     try:
         manifest = read_manifest(store, version)
-        if manifest is not None and bounds is not None:
-            manifest = manifest.model_copy(update={"gates": judge_gates_again(store, version, bounds)})
         refusals = refusals_in(store, manifest) if manifest else []
         override = read_override(store, version) if refusals else None
     except DamagedError as error:
@@ -176,7 +142,7 @@ def refusals_of(manifest: Manifest) -> list[str]:
 
 
 FILE = "files.parquet"
-_LATER = ("manifest.json", "override.json", "gates.json", INDEX_FILE, FILE)
+_LATER = ("manifest.json", "override.json", INDEX_FILE, FILE)
 """Files that are written, or change, after the inventory; each is read to be checked."""
 
 

@@ -25,7 +25,7 @@ from pipeline.records.manifests import manifests, next_version, readable_manifes
 from pipeline.records.publication import read_pointer
 from schemas.errors import UNFINISHED, TransientError, UserError
 from schemas.formats import Format, format_of
-from schemas.gates import COUNTED, METRIC, GateResult
+from schemas.gates import COUNTED, METRIC, GateResult, gate_of
 from schemas.ids import key
 from schemas.ports import DocumentSource
 from schemas.stages import Stage
@@ -71,7 +71,7 @@ def plan(
     """Compare the source with the live version and return the plan of the next one; nothing is written.
 
     A version that was already built, or refused, from the same inputs is not built again; see the plan's ``outcome``. A
-    refused one is judged again by the present bounds of gates. ``retry`` are quarantined documents to try again, ``accept``
+    refused one is where the bound of a gate that refused it changed. ``retry`` are quarantined documents to try again, ``accept``
     sources to take as they are. ``rebuild`` builds even if the inputs are unchanged, because the live version is damaged.
 
     Raises:
@@ -241,10 +241,10 @@ def _explain_empty_source(workspace: Workspace, live: Pointer | None, ledger: Se
 
 def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
     """Return an existing version of the same inputs whose rows the engine still holds, and its outcome."""
-    store, bounds = workspace.store, workspace.corpus.gates
+    store = workspace.store
     same_inputs = [manifest.version for manifest in manifests(store) if manifest.fingerprint == fingerprint]
     for version in sorted(same_inputs, key=lambda version: live is None or version != live.version):
-        row, manifest = state_and_manifest(store, version, live, bounds)
+        row, manifest = state_and_manifest(store, version, live)
         if manifest is None or was_disturbed(readable_ledger(store, version)):
             continue
         failed = [gate for gate in manifest.gates if not gate.passed]
@@ -265,6 +265,9 @@ def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | No
 
 def _may_pass_now(workspace: Workspace, manifest: Manifest, failed: GateResult) -> bool:
     """Return whether a gate that refused a version may let one of the same inputs pass that is built now."""
+    gate = gate_of(failed.gate)
+    if gate is not None and failed.bound not in (None, workspace.corpus.gates.of(gate)):
+        return True
     if failed.gate in ENGINE_GATES or (failed.gate.startswith(METRIC) and failed.value is None):
         return True
     return (failed.gate in OF_RETRIEVAL or failed.gate.startswith(METRIC)) and _ranking_changed(workspace, manifest)

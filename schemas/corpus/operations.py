@@ -78,7 +78,7 @@ class MetricGate(Section):
 
 
 class _GateOptions(Section):
-    """What a version must hold to be published. If a bound changes, refused versions are judged again; nothing is built."""
+    """What a version must hold to be published. If a bound changes, what it refused is built again, from finished work."""
 
     metrics: list[MetricGate] = Field([], description="Bounds on metrics of the corpus's experiment.")
 

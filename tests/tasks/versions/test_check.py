@@ -10,7 +10,7 @@ from schemas.corpus.operations import GateOptions
 from schemas.documents import Kind, Page, Placement, Role
 from schemas.errors import FailureCode
 from schemas.evidence import EVIDENCE, PLACEMENTS
-from schemas.gates import GateVerdict, Violation, describe_violations, descriptions_by_document, judge_again
+from schemas.gates import GateVerdict, Violation, describe_violations, descriptions_by_document
 from schemas.geometry import BBox
 from schemas.ids import figure_id
 from schemas.tags import PAPER, TagTemplate, escape, placeholder
@@ -397,7 +397,7 @@ class TestQuarantineCeiling:
 
     @pytest.mark.parametrize("rows", [ledger(0, 5), []], ids=["quarantined", "empty"])
     def test_no_ceiling_lets_a_version_without_documents_pass(self, rows: list[LedgerRow]) -> None:
-        gate = judge_again(quarantine_ceiling(rows, GateOptions(), "m"), GateOptions(max_quarantined=1))
+        gate = quarantine_ceiling(rows, GateOptions(max_quarantined=1), "m")
         assert not gate.passed
 
     def test_documents_count_and_not_their_sources(self) -> None:

@@ -276,14 +276,3 @@ def test_an_agent_reads_a_corpus_by_standard_input(refreshed_once: Path) -> None
         command=sys.executable, args=["-m", "cli.main", "mcp", corpus], env={**env, "PYTHONPATH": path}
     )
     ask(server, _reads)
-
-
-@pytest.mark.slow
-def test_an_agent_reads_a_service_elsewhere_by_standard_input(refreshed_once: Path, tmp_path: Path) -> None:
-    key, file = new_key(), tmp_path / "keys.jsonl"
-    file.write_text(key_line(Key(name="team", sha256=digest(key), corpora=("*",))))
-    app = ServiceOptions(corpora=[str(refreshed_once / "corpora" / "manuals.yaml")], keys=file).open()
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "INSET_KEY": key}
-    with serving(app) as url:
-        server = StdioServerParameters(command=sys.executable, args=["-m", "inset_client.mcp", url], env=env)
-        ask(server, _reads)

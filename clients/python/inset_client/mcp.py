@@ -1,14 +1,10 @@
 """A server of the Model Context Protocol over the query service: agents search, ask, and look at pages and figures.
 
-``python -m inset_client.mcp URL`` speaks it on standard input and output; the key is that of the environment variable
-``INSET_KEY``. Needs the extra ``mcp``.
+``inset serve`` and ``inset mcp`` run it. Needs the extra ``mcp``.
 """
 
-import argparse
-import asyncio
 import inspect
 import json
-import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -16,25 +12,16 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import httpx
-
-try:
-    from mcp.server.mcpserver import Context, Image, MCPServer
-    from mcp.server.mcpserver.exceptions import ResourceError
-    from mcp_types import ToolAnnotations
-    from pydantic import Field, WithJsonSchema
-except ModuleNotFoundError as error:
-    if __name__ != "__main__":
-        raise
-    raise SystemExit(f"the package {error.name} is missing; install it with: pip install 'inset-client[mcp]'") from None
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError
+from mcp_types import ToolAnnotations
+from pydantic import Field, WithJsonSchema
 
 from inset_client import ApiError, AsyncClient
 
 if TYPE_CHECKING:
     from inset_client import models
     from inset_client.models import Filters
-
-KEY = "INSET_KEY"
-"""Environment variable of the key."""
 
 Connect = Callable[[Any], AsyncClient]
 """Returns a client, given the HTTP request of the agent; None on standard input and output."""
@@ -246,32 +233,3 @@ def _takes_filters(tool: Callable[..., Any]) -> Callable[..., Any]:
 
 def _select(names: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: fields[name] for name in names}
-
-
-def main() -> None:
-    """Serve on standard input and output."""
-    parser = argparse.ArgumentParser(prog="python -m inset_client.mcp", description=__doc__)
-    parser.add_argument("url", help="address of the query service, such as https://search.example.org")
-    url, key = parser.parse_args().url, os.environ.get(KEY)
-    if fault := asyncio.run(_connection_fault(url, key)):
-        raise SystemExit(fault)
-    server_of(lambda _: AsyncClient(url, key)).run()
-
-
-async def _connection_fault(url: str, key: str | None) -> str:
-    """Return why a service can't be used, in one line; "" if it can."""
-    try:
-        async with AsyncClient(url, key) as client:
-            await client.corpora()
-    except ApiError as error:
-        key_advice = f"; set {KEY} to a key of the service" if error.status in (401, 403) else ""
-        return f"{url} refuses: {error}{key_advice}"
-    except UnicodeEncodeError:
-        return f"{KEY} has characters that no key has; set it to a key of the service"
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        return f"no query service can be reached at {url}: {error or type(error).__name__}"
-    return ""
-
-
-if __name__ == "__main__":
-    main()

@@ -16,14 +16,14 @@ from pipeline.corpus.corpora import corpora_folder, corpus_files
 from pipeline.corpus.languages import unknown_languages
 from pipeline.corpus.presets import check_default_preset
 from pipeline.corpus.schedules import check_notifiers, corpus_schedule
-from pipeline.corpus.workspace import Workspace, open_server, open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.webhooks import read_webhooks
 from pipeline.records.collection import holds
 from pipeline.records.converted import without_libreoffice
 from pipeline.records.lease import alone
 from pipeline.records.ledger import read_forgotten
 from pipeline.records.manifests import manifests, read_manifest
-from pipeline.records.problems import free_bytes, problems_of, read_standing
+from pipeline.records.problems import problems_of, read_standing
 from pipeline.records.publication import read_pointer, readable_pointer
 from pipeline.records.retention import update_alias
 from pipeline.records.row_parts import read_parts
@@ -59,31 +59,20 @@ def diagnose(corpora: Sequence[str], *, deep: bool = False, report: Report = sil
 
 
 def _installation() -> Iterator[Finding]:
-    distributions = importlib.metadata.packages_distributions()
     for extra, (module, purpose) in _EXTRAS.items():
-        is_installed = importlib.util.find_spec(module) is not None
-        if is_installed:
-            name = distributions.get(module, [module])[0]
-            yield _intact(f"installed ({name} {importlib.metadata.version(name)})", f"extra {extra}")
-        else:
+        if importlib.util.find_spec(module) is None:
             remedy = f"pip install -e '.[{extra}]', or make {'setup' if extra == 'torch' else 'install'}"
             finding = _broken(f"not installed; {purpose}", remedy, f"extra {extra}")
             yield finding.model_copy(update={"ok": extra in _OPTIONAL})
-    if release := office.release():
-        yield _intact(f"{release} converts office files", "LibreOffice")
-    else:
+    if not office.release():
         remedy = "install it, such as Debian's libreoffice-writer-nogui, -calc-nogui and -impress-nogui"
         yield _warning("not installed; office files go to quarantine", remedy, "LibreOffice")
-    if printing.is_installed():
-        yield _intact("sets HTML, Markdown and text", "Pango")
-    else:
+    if not printing.is_installed():
         remedy = "install it, such as Debian's libpangoft2-1.0-0 and fonts-dejavu"
         yield _warning("not installed; HTML, Markdown and text go to quarantine", remedy, "Pango")
     if missing := missing_isolation():
         remedy = "use Linux 5.13 or newer, and let containers call seccomp and Landlock"
         yield _warning(f"they keep {'; '.join(missing)}", remedy, "parsers of PDFs")
-    else:
-        yield _intact("they have no network, and may write nothing", "parsers of PDFs")
 
 
 def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[Finding]:
@@ -96,11 +85,16 @@ def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[
         except InsetError as error:
             yield _broken(error.message, "correct the corpus file", f"corpus {name}")
             continue
-        messages = set()
+        messages, is_intact = set(), True
         for finding in (*_corpus(workspace), *_problems(workspace), *_objects(workspace, deep=deep, report=report)):
             if finding.ok or finding.message not in messages:  # several checks need the pointer
                 yield finding
             messages.add(finding.message)
+            is_intact &= finding.ok and not finding.warning
+        if is_intact:
+            yield _intact(
+                f"nothing is wrong{'' if deep else '; to read every object: --deep'}", f"corpus {workspace.corpus.name}"
+            )
 
 
 def _corpus(workspace: Workspace) -> Iterator[Finding]:
@@ -109,10 +103,8 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         "store": _store,
         "notifiers": _notifiers,
         "passwords": _passwords,
-        "engine": _engine,
         "preset": _preset,
         "answers": _answers,
-        "version": _live,
         "quarantine": _quarantine,
         "forgotten": _forgotten,
         "languages": _languages,
@@ -159,15 +151,13 @@ def _source(workspace: Workspace) -> Finding:
     return _intact(message) if files else _broken(message, f"put documents there, or correct 'source' in {workspace.file}")
 
 
-def _store(workspace: Workspace) -> Finding:
+def _store(workspace: Workspace) -> Finding | None:
     root = workspace.store.root
     if root.startswith("s3://"):
         workspace.store.exists("LIVE")
-        return _intact(f"{root} answers")
+        return None
     folder = next(folder for folder in (Path(root), *Path(root).parents) if folder.exists())
-    if not os.access(folder, os.W_OK):
-        return _broken(f"{folder} can't be written to", "choose another 'store'")
-    return _intact(f"{root}, {(free_bytes(workspace.store) or 0) >> 30} GiB free")
+    return None if os.access(folder, os.W_OK) else _broken(f"{folder} can't be written to", "choose another 'store'")
 
 
 def _webhooks(workspace: Workspace) -> Finding | None:
@@ -179,29 +169,16 @@ def _webhooks(workspace: Workspace) -> Finding | None:
     return _warning(f"{len(silent)} addresses don't answer: {names}", remedy) if silent else None
 
 
-def _passwords(workspace: Workspace) -> Finding:
-    return _intact(f"{len(workspace.passwords())} for encrypted PDFs")
+def _passwords(workspace: Workspace) -> None:
+    workspace.passwords()
 
 
-def _engine(workspace: Workspace) -> Finding:
-    options = workspace.corpus.index
-    if options.engine == "lancedb":
-        return _intact("lancedb, beside the versions")
-    return _intact(f"weaviate {open_server(options).release()} at {options.url}")
+def _preset(workspace: Workspace) -> None:
+    check_default_preset(workspace)
 
 
-def _preset(workspace: Workspace) -> Finding:
-    return _intact(f"{check_default_preset(workspace).name} is the default preset")
-
-
-def _answers(workspace: Workspace) -> Finding:
-    preset = check_answers(workspace)
-    return _intact(f"{preset.name} by default, {f'written by {preset.model}' if preset.model else 'without a model'}")
-
-
-def _live(workspace: Workspace) -> Finding:
-    live = read_pointer(workspace.store)
-    return _intact(f"{live.version} is live" if live else "nothing is published yet")
+def _answers(workspace: Workspace) -> None:
+    check_answers(workspace)
 
 
 _REMEDIES = {
@@ -253,24 +230,19 @@ def _forgotten(workspace: Workspace) -> Finding | None:
     return _intact(f"{len(forgotten.documents)} documents are forgotten, and aren't taken in again")
 
 
-def _languages(workspace: Workspace) -> Finding:
+def _languages(workspace: Workspace) -> Finding | None:
     manifest = _live_manifest(workspace)
-    if manifest is None:
-        return _intact("unknown until a version is live")
-    documents = manifest.counts.documents_by_language
-    language_counts = ", ".join(f"{count} in {name}" for name, count in documents.items()) or "not known for any document"
+    advice = unknown_languages(workspace, manifest.counts) if manifest is not None else None
     # Always ok: an installation without a network has no other model.
-    return _intact(unknown_languages(workspace, manifest.counts) or language_counts)
+    return _intact(advice) if advice else None
 
 
-def _index(workspace: Workspace) -> Finding:
+def _index(workspace: Workspace) -> Finding | None:
+    workspace.reach_engine()
     live, manifest = read_pointer(workspace.store), _live_manifest(workspace)
-    if live is None:
-        return _intact("none yet")
-    rows = manifest.counts.rows if manifest else 0
-    if manifest is not None and holds(workspace, manifest):
-        return _intact(f"the engine holds its {rows} rows")
-    name = workspace.corpus.name
+    if live is None or (manifest is not None and holds(workspace, manifest)):
+        return None
+    rows, name = manifest.counts.rows if manifest else 0, workspace.corpus.name
     remedy = f"inset refresh {name}, which builds it again; until then: inset rollback {name}"
     return _broken(f"{live.version} is live, and the engine doesn't hold its {rows} rows", remedy)
 
@@ -278,23 +250,20 @@ def _index(workspace: Workspace) -> Finding:
 def _earlier_versions(workspace: Workspace) -> Finding | None:
     live, finished = readable_pointer(workspace.store), manifests(workspace.store)
     earlier = [manifest for manifest in finished if live is None or manifest.version != live.version]
-    taken_versions = [manifest.version for manifest in earlier if workspace.is_taken(manifest.version)]
     lost_versions = {
         manifest.version
         for manifest in earlier
-        if manifest.version not in taken_versions and not holds(workspace, manifest)
+        if not workspace.is_taken(manifest.version) and not holds(workspace, manifest)
     }
     lost_versions.update({*workspace.corpus.retention.pinned}.difference(manifest.version for manifest in finished))
     if not lost_versions:
-        back_first = f", {len(taken_versions)} of them after their rows are brought back" if taken_versions else ""
-        return _intact(f"{len(earlier)} can be searched, and gone back to{back_first}") if earlier else None
+        return None
     message = f"the rows of {', '.join(sorted(lost_versions))} are gone, so that they can't be searched or gone back to"
     return _warning(message, f"go back to others only, and correct retention.pinned in {workspace.file} if it names them")
 
 
-def _alias(workspace: Workspace) -> Finding:
-    was_behind = update_alias(workspace)
-    return _intact("it was behind the live version and was repaired" if was_behind else "up to date, or none needed")
+def _alias(workspace: Workspace) -> Finding | None:
+    return _intact("it was behind the live version and was repaired") if update_alias(workspace) else None
 
 
 def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Finding]:
@@ -311,9 +280,6 @@ def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Fi
     except InsetError as error:
         yield _broken(error.message, f"then run: inset doctor {name}", subject)
         return
-    if not damaged:
-        summary = "every object that a kept version needs is intact" if deep else "nothing is missing; to read all: --deep"
-        yield _intact(summary, subject)
     for damage, remedy in list(zip(damaged.values(), remedies, strict=True))[:_MOST_NAMED]:
         yield _broken(damage.message.partition("; ")[0], remedy, subject)
     if len(damaged) > _MOST_NAMED:

@@ -177,8 +177,9 @@ def _preset(workspace: Workspace) -> None:
     check_default_preset(workspace)
 
 
-def _answers(workspace: Workspace) -> None:
-    check_answers(workspace)
+def _answers(workspace: Workspace) -> Finding:
+    preset = check_answers(workspace)
+    return _intact(f"{preset.name} by default, {f'written by {preset.model}' if preset.model else 'without a model'}")
 
 
 _REMEDIES = {

@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -29,6 +29,7 @@ from pydantic import BaseModel
 from schemas.corpus.models import EndpointOptions
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.models import Usage
+from schemas.printing import listed
 
 if TYPE_CHECKING:
     import ssl
@@ -44,6 +45,9 @@ LONGEST_HOLD_S = 600.0
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
 """Bounds of the random wait between two tries: the first, doubled up to the longest."""
+
+LISTED_WITHIN_S = 10.0
+MODELS_SHOWN = 5
 
 _AGAIN = {408, 409, 425, 429}
 _OF_THE_REQUEST = {400, 413, 415, 422}
@@ -316,6 +320,30 @@ def _tls() -> "ssl.SSLContext":
     from httpx2 import create_ssl_context
 
     return create_ssl_context()
+
+
+def problem_of_server(config_key: str, names: Sequence[str], options: EndpointOptions) -> str:
+    """Return what is wrong with a model's server, asked for its list of models; "" if it lists one of the ``names``, or has none.
+
+    Raises ``UserError`` as ``EndpointCalls`` does.
+    """
+    from openai import APIStatusError, DefaultHttpxClient, OpenAI, OpenAIError
+
+    server, api_key = _server(options.url), _api_key(options.api_key_env, config_key)
+    client = DefaultHttpxClient(verify=_tls())
+    asking = OpenAI(
+        base_url=options.url, api_key=api_key or "none", max_retries=0, timeout=LISTED_WITHIN_S, http_client=client
+    )
+    try:
+        with asking:
+            models = [model.id for model in asking.models.list()]
+    except APIStatusError as error:
+        return "" if error.status_code in (404, 405) else f"{server} answers with status {error.status_code}"
+    except OpenAIError as error:
+        return f"{server} doesn't answer: {error}"
+    if any(_is_the_same(model, name) for model in models for name in names):
+        return ""
+    return f"{server} doesn't list {names[0]!r}, but {listed(models, MODELS_SHOWN) or 'no model'}"
 
 
 def _is_the_same(answered: str, requested: str) -> bool:

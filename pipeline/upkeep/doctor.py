@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from backends.conversion import office, printing
+from backends.models.endpoint_calls import problem_of_server
 from backends.stores.objects import attempt, unless_damaged
 from pipeline.corpus.answers import check_answers
 from pipeline.corpus.corpora import corpora_folder, corpus_files
@@ -104,6 +105,7 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         "notifiers": _notifiers,
         "passwords": _passwords,
         "preset": _preset,
+        "models": _models,
         "answers": _answers,
         "quarantine": _quarantine,
         "forgotten": _forgotten,
@@ -175,6 +177,20 @@ def _passwords(workspace: Workspace) -> None:
 
 def _preset(workspace: Workspace) -> None:
     check_default_preset(workspace)
+
+
+def _models(workspace: Workspace) -> Finding | None:
+    at_endpoints = {name: entry for name, entry in workspace.corpus.models.items() if entry.endpoint is not None}
+    problems = [
+        f"{name}: {problem}"
+        for name, entry in at_endpoints.items()
+        if entry.endpoint is not None
+        and (problem := problem_of_server(f"models.{name}", [entry.model, entry.revision or entry.model], entry.endpoint))
+    ]
+    if problems:
+        remedy = f"start it, or correct model, revision and endpoint in {workspace.file}; answers and captions of another "
+        return _warning("; ".join(problems), f"{remedy}name are taken with a note, vectors are refused")
+    return _intact(f"{len(at_endpoints)} at endpoints, which list them") if at_endpoints else None
 
 
 def _answers(workspace: Workspace) -> Finding:

@@ -1,7 +1,11 @@
 """What ``inset doctor`` finds."""
 
+import json
 import shutil
+import threading
+from collections.abc import Iterator
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -44,6 +48,50 @@ def test_what_wants_a_decision_is_a_warning(published: Workspace) -> None:
     )
     assert hold_remedy == "inset publish manuals VERSION"
     assert quarantined not in _warnings(published), "of the live version"
+
+
+class _Models(BaseHTTPRequestHandler):
+    """Lists one model, by its file as llama.cpp does; under /v2 none."""
+
+    def do_GET(self) -> None:
+        models = [{"id": "/models/qwen3-8b", "object": "model"}] if self.path.startswith("/v1") else []
+        body = json.dumps({"object": "list", "data": models}).encode()
+        self.send_response(404 if self.path.startswith("/v3") else 200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def models_server() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Models)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("model", "path", "problem"),
+    [
+        ("qwen3-8b", "v1", None),
+        ("another", "v1", "llm: {server} doesn't list 'another', but /models/qwen3-8b"),
+        ("qwen3-8b", "v2", "llm: {server} doesn't list 'qwen3-8b', but no model"),
+        ("qwen3-8b", "v3", None),  # a server without a list
+    ],
+)
+def test_a_model_that_its_server_does_not_list_is_a_warning(
+    corpus_file: Path, models_server: str, model: str, path: str, problem: str | None
+) -> None:
+    endpoint = f"{{url: '{models_server}/{path}'}}"
+    extra = f"models:\n  llm: {{kind: llm, model: {model}, revision: '1', endpoint: {endpoint}}}\nanswer: {{model: llm}}\n"
+    workspace = open_workspace(str(write_corpus(corpus_file.parent.parent, extra)))
+    expected = [] if problem is None else [problem.format(server=models_server)]
+    assert [message for message in _warnings(workspace) if "llm" in message] == expected
 
 
 def test_a_finding_is_said_once(published: Workspace) -> None:

@@ -443,4 +443,4 @@ def _run_stage(refresh: "RefreshRun", stage: Stage, version: str, shards: list[i
     elif stage is Stage.PARSE:
         log_note(stage, refresh.parse(version, shards))
     elif stage in ON_A_VERSION:
-        log_note(stage, refresh.work(stage, version))
+        log_note(stage, refresh.work_through(stage, version))

@@ -6,7 +6,7 @@ Airflow parses this file twice a minute and before each task, so tasks import wh
 import logging
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import (
@@ -21,7 +21,8 @@ from airflow.sdk import (
     get_current_context,
     task,
 )
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException
+from airflow.sdk.timezone import utcnow
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from plugins.airflow_run import (
@@ -39,6 +40,7 @@ from plugins.airflow_run import (
 from plugins.approve import Approve
 from plugins.notify import announce, refresh_callbacks
 from plugins.remedies import in_ui
+from schemas.errors import WaitingError
 from schemas.printing import line
 from schemas.stages import ON_A_VERSION, Stage
 
@@ -61,6 +63,7 @@ passes every gate, it goes live. Readers see the old version or the new one, nev
 | all green | a new version is live |
 | `plan` green, the rest skipped | nothing to do: the source hasn't changed |
 | `parse` to `evaluate` skipped, `publish` green | these inputs were built before; that version is live again |
+| `enrich` is up for reschedule | a model's server works on a batch of descriptions; it is asked every two minutes |
 | `approve` is deferred | a gate refused the version, or work on it is incomplete: *Required Actions* shows why, and asks |
 | `approve` or `publish` red | the version was refused; the log gives the reasons. The old version stays live |
 | `publish` skipped, the rest green | held back since a rollback: publish it on the page *Inset*; or another went live meanwhile |
@@ -119,13 +122,19 @@ def parse(corpus: str, shards: list[int]) -> None:
 
 @task
 def stage(corpus: str, name: str) -> None:
-    """Run a stage on the whole version."""
+    """Run a stage on the whole version; while a server works on batches, its slot is free."""
+    from pipeline.run import BATCHES_SEEN_EVERY_S
     from pipeline.run_log import log_note
 
     with refresh_run(corpus, planned("version")) as run:
         if run.changes_nothing(planned("version")):
             raise AirflowSkipException("every document tried again failed again, so no version is needed")
-        note = run.work(Stage(name), planned("version"))
+        try:
+            note = run.work(Stage(name), planned("version"))
+        except WaitingError as waiting:
+            logging.getLogger("inset").info("%s", waiting.message)
+            later: Any = AirflowRescheduleException
+            raise later(utcnow() + timedelta(seconds=BATCHES_SEEN_EVERY_S)) from waiting
     log_note(Stage(name), note)
 
 

@@ -52,7 +52,7 @@ from pipeline.stages.parse import parse
 from pipeline.upkeep.discard import convert_again, discard, discard_lost_versions, is_live_damaged
 from pipeline.upkeep.forget import finish_forgetting
 from pipeline.upkeep.prune import sweep
-from schemas.errors import ContractError, DamagedError, TransientError, UserError
+from schemas.errors import ContractError, DamagedError, TransientError, UserError, WaitingError
 from schemas.reports import RefreshResult
 from schemas.stages import ON_A_VERSION, Report, Stage, silent
 from schemas.versions import Lease, Manifest, Outcome, Plan, RunOptions, Status
@@ -75,6 +75,9 @@ _STATES: dict[Outcome, RefreshState] = {
     "held": "held",
     "refused": "refused",
 }
+
+BATCHES_SEEN_EVERY_S = 120.0
+"""Seconds between two looks at batches that a server works on; less than the term of the lease."""
 
 _LEASE_TRIES = 10
 _DEFAULTS = RunOptions()
@@ -114,13 +117,15 @@ def _refresh(run: "RefreshRun", options: RunOptions) -> RefreshResult:
         for stage in ON_A_VERSION:
             if run.changes_nothing(plan.version):
                 break
-            run.work(stage, plan.version)
+            run.work_through(stage, plan.version)
     published = plan.outcome in ("build", "ready") and run.publish(plan.version)
     return run.result(plan, published=published)
 
 
 class RefreshRun:
     """A refresh, step by step: ``plan``, ``parse``, ``work`` for each of ``ON_A_VERSION``, ``publish``, ``release``.
+
+    ``work`` raises ``WaitingError`` while a server works on batches: run it again later.
 
     Each step holds the run's lease, and deletes what it finds damaged, so that the next run makes it again. Steps
     in other processes use the same ``run_id``. ``tied_to_process``: the run ends with this process. ``by``, by default the
@@ -191,6 +196,14 @@ class RefreshRun:
             plan = read_plan_summary(self.workspace.store, version)
             workspace = replace(_with_budget(self.workspace, plan.options), by_hand=plan.corrections)
             return WORK[stage](workspace, version, self._report)
+
+    def work_through(self, stage: Stage, version: str) -> StageNote:
+        """Run one of ``ON_A_VERSION``, and wait for the batches of its models."""
+        while True:
+            try:
+                return self.work(stage, version)
+            except WaitingError:
+                time.sleep(BATCHES_SEEN_EVERY_S)
 
     def changes_nothing(self, version: str) -> bool:
         """Return whether every retried document failed again and nothing else changed, so that no version is needed."""

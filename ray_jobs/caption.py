@@ -14,7 +14,7 @@ from schemas.corpus.operations import RayOptions
 from schemas.errors import BadInputError, FailureCode, TransientError
 from schemas.ids import figure_file
 from schemas.models import Message, Reply, Request, Usage
-from schemas.ports import ObjectStore
+from schemas.ports import LanguageModel, ObjectStore
 
 BATCHES_A_CALL = 4
 """Batches that an actor gets at once, so that it never waits for its next one."""
@@ -38,8 +38,8 @@ class CaptionerActor:
 
     def run(self, batch: Sequence[tuple[str, CaptionRequest]]) -> list[Outcome[Reply]]:
         """Return the reply to each request."""
-        requests = (_request(item, self._options, self._store) for _, item in batch)
-        return [_outcome(*reply) for reply in self._model.replies(requests)]
+        requests = (request_of(item, self._options, self._store) for _, item in batch)
+        return [outcome_of(*reply) for reply in self._model.replies(requests)]
 
 
 @dataclass
@@ -57,10 +57,12 @@ def caption(
     store_address: str,
     ray: RayOptions,
     calls: Calls,
+    loaded: LanguageModel | None = None,
 ) -> Iterator[list[Outcome[Reply]]]:
     """Yield descriptions in groups as they come; requests are taken as there is capacity.
 
-    An endpoint is called from this process, and ``calls`` collects its usage; any other model runs as Ray actors.
+    An endpoint is called from this process, by the ``loaded`` model if there is one, and ``calls`` collects its usage; any
+    other model runs as Ray actors.
     """
     if not options.kind.is_at_endpoint:
         batches = batched(((item.id, item) for item in requests), options.batch_size * BATCHES_A_CALL)
@@ -69,21 +71,23 @@ def caption(
             yield from run_pool(CaptionerActor, (name, options, store_address), batches, workers=workers, num_gpus=gpus)
         return
     store = open_store(store_address)
-    model = language_model(f"models.{name}", options).load(options.batch_size)
+    model = loaded or language_model(f"models.{name}", options).load(options.batch_size)
     try:
-        for reply in model.replies(_request(item, options, store) for item in requests):
-            yield [_outcome(*reply)]
+        for reply in model.replies(request_of(item, options, store) for item in requests):
+            yield [outcome_of(*reply)]
     finally:
         calls.usage.add(model.usage)
         calls.faults.update(model.faults)
 
 
-def _request(item: CaptionRequest, options: ModelEntry, store: ObjectStore) -> Request:
+def request_of(item: CaptionRequest, options: ModelEntry, store: ObjectStore) -> Request:
+    """Return a request with its picture, for a model that sees."""
     pictures = (store.get(figure_file(item.picture)),) if item.picture and options.kind.sees else ()
     return Request(item.id, (Message("user", item.prompt, pictures),))
 
 
-def _outcome(name: str, reply: Reply | BadInputError | TransientError) -> Outcome[Reply]:
+def outcome_of(name: str, reply: Reply | BadInputError | TransientError) -> Outcome[Reply]:
+    """Return the outcome of a request."""
     match reply:
         case Reply():
             return Outcome(name, reply)

@@ -4,6 +4,7 @@
 
     InsetError
     ├── TransientError      an external failure: retry with backoff
+    │   ├── WaitingError    a server isn't done with batches: go on later
     │   └── DamagedError    a stored object is corrupt: the next refresh makes it again
     │       └── MissingError    or missing
     ├── BadInputError       this document or row goes to quarantine, the rest go on
@@ -90,6 +91,10 @@ class InsetError(Exception):
 
 class TransientError(InsetError):
     """An external failure; the same call may succeed later."""
+
+
+class WaitingError(TransientError):
+    """A server isn't done with batches of requests; the same work goes on later."""
 
 
 class DamagedError(TransientError):

@@ -152,6 +152,9 @@ class ExpectedCalls(Frozen):
     estimated: int = Field(description="Those of them that are estimated, since their documents are still to be read.")
     affordable: int = Field(description="Those of them that the budget holds.")
     spent: Spent = Field(description="What all of them would cost.")
+    money_of_calls: float | None = Field(
+        None, description="Where they are asked for in batches: the price of single calls."
+    )
 
 
 def in_words(expected: ExpectedCalls) -> str:
@@ -160,6 +163,8 @@ def in_words(expected: ExpectedCalls) -> str:
     spent = expected.spent
     cost = f"{spent.calls:,} calls, {spent.input_tokens + spent.output_tokens:,} tokens"
     money = f", {spent.money:,.2f} by its price" if spent.money else ""
+    if spent.money and expected.money_of_calls is not None:
+        money += f" in batches, {expected.money_of_calls:,.2f} in single calls"
     short = f"; the budget holds {expected.affordable:,} of them" if expected.affordable < expected.items else ""
     return f"{about}{expected.items:,} {expected.subject}s to {expected.work}, {cost}{money}{short}"
 

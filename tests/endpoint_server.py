@@ -194,6 +194,9 @@ class EndpointServer:
             def do_POST(self) -> None:
                 server.handle(self)
 
+            def do_GET(self) -> None:
+                server.handle(self)
+
         class Server(ThreadingHTTPServer):
             def handle_error(self, request: Any, client_address: Any) -> None:
                 """Show what goes wrong, but for a connection that its client, which may be dead, has closed."""
@@ -232,10 +235,12 @@ class EndpointServer:
 
     def handle(self, request: BaseHTTPRequestHandler) -> None:
         """Answer a request."""
-        size = int(request.headers["Content-Length"])
+        size = int(request.headers.get("Content-Length", 0))
         if len(body := request.rfile.read(size)) < size:
             raise ConnectionResetError("the client is gone")
-        call = Call(json.loads(body), {name.lower(): value for name, value in request.headers.items()}, request.path)
+        call = Call(
+            json.loads(body or b"{}"), {name.lower(): value for name, value in request.headers.items()}, request.path
+        )
         with self._lock:
             self.calls.append(call)
             self._running += 1
@@ -271,9 +276,7 @@ class EndpointServer:
         reaction = self.replies(call) if scripted is None else scripted
         if isinstance(reaction, str):
             reaction = answer(reaction)
-        if reaction.completion is not None:
-            reaction = replace(reaction, body=_body(reaction.completion, call))
-        return reaction
+        return replace(reaction, body=completion_of(reaction, call)) if reaction.completion is not None else reaction
 
     def _hold(self, request: BaseHTTPRequestHandler) -> None:
         """Return when the server ends; raise ``ConnectionResetError`` when the client goes away."""
@@ -328,8 +331,9 @@ class EndpointServer:
         request.wfile.write(reaction.body[: len(reaction.body) // 2] if reaction.is_cut else reaction.body)
 
 
-def _body(completion: dict[str, Any], call: Call) -> bytes:
+def completion_of(reaction: Reaction, call: Call) -> bytes:
     """Return a completion with what every one has: the model asked for, and tokens, words here and 100 for a picture."""
+    completion = reaction.completion or {}
     output_tokens = sum(len((choice["message"]["content"] or "").split()) for choice in completion["choices"])
     read = len(call.prompt.split()) + 100 * (call.picture is not None)
     usage = {"prompt_tokens": read, "completion_tokens": output_tokens, "total_tokens": read + output_tokens}

@@ -165,6 +165,20 @@ class _Calls(EndpointCalls):
         finally:
             self._usage.add(used)
 
+    def body(self, request: Request) -> dict[str, Any]:
+        """Return the body of a call; raise ``BadInputError`` if a picture can't be decoded."""
+        return {"model": self._asked, "messages": self._messages(request), **self.parameters}
+
+    def outcome_in(self, completion: object) -> tuple[Outcome, Usage]:
+        """Return the outcome in a chat completion of a batch, and what it used."""
+        used = Usage(1)
+        try:
+            return self._checked(_Answer.model_validate(completion), used), used
+        except ValidationError:
+            return self.fault("bad_answers", "the answer isn't a chat completion"), used
+        except (BadInputError, TransientError) as error:
+            return error, used
+
     async def _attempt(self, messages: "list[Sent]", used: Usage, speech: "_Speech | None") -> Reply:
         """Call once, and check the answer; errors as for ``call``."""
 
@@ -181,7 +195,7 @@ class _Calls(EndpointCalls):
         import anyio
 
         with anyio.fail_after(self._options.timeout_s):
-            response = await self._client.chat.completions.with_raw_response.create(
+            response = await self.client.chat.completions.with_raw_response.create(
                 model=self._asked, messages=messages, **parameters
             )
         try:
@@ -198,7 +212,7 @@ class _Calls(EndpointCalls):
         finish_reason: str | None = None
         remaining = self._longest
         with anyio.fail_after(self._options.timeout_s):
-            chunks = await self._client.chat.completions.create(
+            chunks = await self.client.chat.completions.create(
                 model=self._asked, messages=messages, stream=True, **parameters
             )
         async with chunks:
@@ -253,12 +267,12 @@ class _Calls(EndpointCalls):
         if choice.message.refusal or choice.finish_reason == "content_filter":
             self._faults["refusals"] += 1
             why = f": {self.shown(choice.message.refusal)}" if choice.message.refusal else " (content filter)"
-            raise BadInputError(f"{self._where}: the model refuses to answer{why}", FailureCode.MODEL_FAILED)
+            raise BadInputError(f"{self.where}: the model refuses to answer{why}", FailureCode.MODEL_FAILED)
         text = (choice.message.content or "").strip()
         if not text:
             self._faults["empty_answers"] += 1
             limit = "; it used up max_tokens on something else" if choice.finish_reason == "length" else ""
-            raise BadInputError(f"{self._where}: the model's answer is empty{limit}", FailureCode.MODEL_FAILED)
+            raise BadInputError(f"{self.where}: the model's answer is empty{limit}", FailureCode.MODEL_FAILED)
         return Reply(
             text=text,
             model=answer.model or self._asked,

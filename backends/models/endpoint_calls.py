@@ -106,7 +106,7 @@ class EndpointCalls:
         faults: Counter[str],
     ) -> None:
         self.parameters: dict[str, Any] = {}
-        self._where, self._options, self._clock = config_key, options, clock or Clock()
+        self.where, self._options, self._clock = config_key, options, clock or Clock()
         self._usage, self._faults = usage, faults
         self._asked, self._revision = model_and_revision
         self._server = _server(options.url)
@@ -132,14 +132,14 @@ class EndpointCalls:
             self._ended = None
         self._turn, self._waits = anyio.Lock(), set[anyio.CancelScope]()
         # Without a key of its own the client would take whatever OPENAI_API_KEY holds, and send it anywhere.
-        self._client: AsyncOpenAI = AsyncOpenAI(
+        self.client: AsyncOpenAI = AsyncOpenAI(
             base_url=self._options.url,
             api_key=self._api_key or "none",
             max_retries=0,
             timeout=self._options.timeout_s,
             http_client=DefaultAsyncHttpxClient(verify=_tls()),
         )
-        async with self._client:
+        async with self.client:
             yield
 
     async def retried(
@@ -171,7 +171,7 @@ class EndpointCalls:
             if self._failed_in_a_row == FAILURES_IN_A_ROW:
                 self._end(
                     TransientError(
-                        f"{self._where}: {FAILURES_IN_A_ROW} requests in a row failed at {self._server}, so no more are sent; "
+                        f"{self.where}: {FAILURES_IN_A_ROW} requests in a row failed at {self._server}, so no more are sent; "
                         f"the last one: {error.message}"
                     )
                 )
@@ -258,7 +258,7 @@ class EndpointCalls:
             return ""
         self._faults["other_models"] += 1
         return (
-            f"{self._where}: {self._server} was asked for {self._asked!r} and {self.shown(answered)!r} answered; "
+            f"{self.where}: {self._server} was asked for {self._asked!r} and {self.shown(answered)!r} answered; "
             f"if that is the model you mean, name it in model or revision"
         )
 
@@ -266,36 +266,34 @@ class EndpointCalls:
         """Return the error of a status other than 200."""
         status, why = error.status_code, self.shown(message_of(error.body))
         if status == 402 or error.code == "insufficient_quota":
-            self._end(
-                TransientError(f"{self._where}: {self._server} refuses further calls with this key ({status}): {why}")
-            )
+            self._end(TransientError(f"{self.where}: {self._server} refuses further calls with this key ({status}): {why}"))
             return self.fault("rate_limits", why)
         if status in _AGAIN or status >= 500:
             hold = _hold_s(error.response.headers)
             if hold > LONGEST_HOLD_S:
                 self._end(
-                    TransientError(f"{self._where}: {self._server} takes no calls for the next {hold:.0f} s ({status})")
+                    TransientError(f"{self.where}: {self._server} takes no calls for the next {hold:.0f} s ({status})")
                 )
             self._next_call = max(self._next_call, self._clock.now() + hold)  # and no later if hold isn't a number
             return self.fault("rate_limits" if status == 429 else "server_errors", f"it answered {status}: {why}")
         if status in _OF_THE_REQUEST:
             self._faults["rejected_requests"] += 1
             if error.code in UNKNOWN_PARAMETER and error.param in self.parameters:
-                return UserError(f"{self._where}.{error.param}: {self._server} doesn't take it: {why}")
+                return UserError(f"{self.where}.{error.param}: {self._server} doesn't take it: {why}")
             # A server that has answered once rejects single requests, and isn't misconfigured.
             self._only_rejected += not self._has_answered
             if self._only_rejected == FAILURES_IN_A_ROW:
-                return UserError(f"{self._where}: {self._server} rejects every request ({status}): {why}")
-            message = f"{self._where}: {self._server} rejects the request ({status}): {why}"
+                return UserError(f"{self.where}: {self._server} rejects every request ({status}): {why}")
+            message = f"{self.where}: {self._server} rejects the request ({status}): {why}"
             return BadInputError(message, FailureCode.MODEL_FAILED)
         if status in (401, 403):
-            return UserError(f"{self._where}.endpoint.api_key_env: {self._server} {self._key_refused(status)}")
+            return UserError(f"{self.where}.endpoint.api_key_env: {self._server} {self._key_refused(status)}")
         if status == 404:
             return UserError(
-                f"{self._where}: {self._server} knows no model {self._asked!r}, or endpoint.url isn't its address up to the "
+                f"{self.where}: {self._server} knows no model {self._asked!r}, or endpoint.url isn't its address up to the "
                 f"version, such as http://localhost:8000/v1 (404): {why}"
             )
-        return UserError(f"{self._where}.endpoint.url: {self._server} answered {status}: {why}")
+        return UserError(f"{self.where}.endpoint.url: {self._server} answered {status}: {why}")
 
     def _key_refused(self, status: int) -> str:
         """Return the error of a rejected key, without the server's message, which may quote the key."""
@@ -306,7 +304,7 @@ class EndpointCalls:
     def fault(self, kind: str, problem: str) -> TryAgainError:
         """Count a fault, and return its error."""
         self._faults[kind] += 1
-        return TryAgainError(f"{self._where}: {self._server}: {problem}")
+        return TryAgainError(f"{self.where}: {self._server}: {problem}")
 
     def shown(self, text: str) -> str:
         """Return the first line of a server's text, without the key."""

@@ -164,7 +164,7 @@ class _Calls(EndpointCalls):
 
         async def send(parameters: Parameters) -> bytes:
             with anyio.fail_after(self._options.timeout_s):
-                vectors_by_index = await self._client.embeddings.with_raw_response.create(
+                vectors_by_index = await self.client.embeddings.with_raw_response.create(
                     model=self._asked, input=list(texts), **parameters
                 )
             content: bytes = vectors_by_index.content
@@ -185,7 +185,7 @@ class _Calls(EndpointCalls):
             raise self.fault("bad_answers", f"it answered {len(answer.data)} embeddings of {len(texts)} texts")
         if wrong := {len(embedding) for embedding in vectors_by_index.values()} - {self._dimension}:
             raise UserError(
-                f"{self._where}.dimension: {self._asked} at {self._server} makes vectors of {min(wrong)} numbers, not "
+                f"{self.where}.dimension: {self._asked} at {self._server} makes vectors of {min(wrong)} numbers, not "
                 f"{self._dimension}; write that, or shorten: true if the model can make shorter ones"
             )
         self._has_answered = True

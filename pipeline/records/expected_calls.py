@@ -16,11 +16,11 @@ from pipeline.records.descriptions import (
 )
 from ray_jobs.embed import BATCHES_A_CALL
 from schemas.base import batched
-from schemas.models import Description, Subject
+from schemas.models import Description, Subject, Usage
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spaces import RowText, Space
-from tasks.enriching.spending import TOKEN_CHARACTERS, Budget, maximum_cost, maximum_embedding_cost, spent_on
+from tasks.enriching.spending import TOKEN_CHARACTERS, Budget, cost_of, maximum_cost, maximum_embedding_cost, spent_on
 
 PER_MEBIBYTE: dict[Subject, float] = {"figure": 12.0, "page": 28.0, "text": 100.0}
 """Figures with a row, pages, and rows of text in 1 MiB of PDF, for a corpus without a live version.
@@ -57,12 +57,18 @@ def expected_calls(
         by_bytes = sum(sizes[doc_id] for doc_id in unread - pages.keys()) * per_byte(subject, live)
         estimated = undrawn + round(by_pages + by_bytes)
         cost_of_one, items = _cost_of_call(captioner, cache), counted + estimated
+        money_of_calls = None
+        if captioner.options.mode == "batch":
+            usage = Usage(cost_of_one.calls, cost_of_one.input_tokens, cost_of_one.output_tokens)
+            money_of_calls = items * cost_of(captioner.options.price, usage).money
+            cost_of_one = cost_of(captioner.options.in_batch.price, usage)
         calls_by_captioner[label] = ExpectedCalls(
             subject=subject,
             items=items,
             estimated=estimated,
             affordable=min(items, budget.calls_left(cost_of_one, items)),
             spent=cost_of_one.times(items),
+            money_of_calls=money_of_calls,
         )
     return calls_by_captioner
 

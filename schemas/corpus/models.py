@@ -26,6 +26,7 @@ class Price(Section):
     input: Money = Field(0.0, description="For a million tokens that the model reads.")
     output: Money = Field(0.0, description="For a million tokens that it writes.")
     call: Money = Field(0.0, description="For a call.")
+    batch: float = Field(0.5, ge=0, le=1, description="Share of these prices that a request in a batch costs.")
 
 
 _WRITES = frozenset(("temperature", "top_p", "max_tokens", "prompt", "language", "price"))
@@ -53,10 +54,10 @@ class EntryKind(StrEnum):
     LLM = (
         "llm",
         "a language model behind an endpoint; figures are described to it by their words",
-        _WRITES | {"endpoint"},
+        _WRITES | {"endpoint", "mode"},
         8,
     )
-    VLM = "vlm", "one that sees pictures, too", _SEES | {"endpoint"}, 8
+    VLM = "vlm", "one that sees pictures, too", _SEES | {"endpoint", "mode"}, 8
     LOCAL = "local", "one of transformers, on Ray or in the process that asks; it sees if it can", _SEES | _POOL, 8
     CROSS_ENCODER = "cross_encoder", "a scorer of passages by sentence-transformers, of pictures too if it is multimodal"
     TEXT_EMBEDDER = (
@@ -115,6 +116,11 @@ class ModelEntry(Section):
     )
     endpoint: EndpointOptions | None = Field(None, description="The server that runs it; llm and vlm need one.")
     price: Price = Field(Price(), description="What it costs; calls, tokens and money count against budget.")
+    mode: Literal["calls", "batch"] = Field(
+        "calls",
+        description="How it is asked for descriptions. batch: by the endpoint's /files and /batches, within a day and mostly "
+        "at half the price. Questions are always calls.",
+    )
     temperature: float = Field(0.0, ge=0, le=2, description="0: the likeliest words.")
     top_p: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="Share of likelihood that words are drawn from.")
     max_tokens: int = Field(300, ge=1, le=32_768, description="Tokens a reply may have.")
@@ -165,6 +171,13 @@ class ModelEntry(Section):
     def batch_size(self) -> int:
         """``batch``, or its default."""
         return self.batch or self.kind.batch
+
+    @property
+    def in_batch(self) -> Self:
+        """The model at the prices of a batch."""
+        share = self.price.batch
+        prices = {name: share * getattr(self.price, name) for name in ("input", "output", "call")}
+        return self.model_copy(update={"price": self.price.model_copy(update=prices)})
 
     @property
     def gpu_share(self) -> float | Literal["auto"]:

@@ -2,11 +2,12 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from typing import Generic, Self, TypeVar
 
+from backends.models.endpoint_batches import BatchState
 from pipeline.corpus.prompts import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import (
@@ -17,10 +18,12 @@ from pipeline.records.descriptions import (
     drawn_cache,
     open_descriptions,
 )
-from ray_jobs.caption import Calls, CaptionRequest, caption
+from pipeline.stages.enrich.batches import Batches, SentBatch
+from ray_jobs.caption import Calls, CaptionRequest, caption, outcome_of
 from ray_jobs.pools import Outcome
 from schemas.base import batched
-from schemas.errors import Failure, FailureCode
+from schemas.corpus.models import ModelEntry, Price
+from schemas.errors import Failure, FailureCode, TransientError
 from schemas.models import Description, Reply
 from schemas.parquet import table_of
 from schemas.stages import Report, Step
@@ -38,11 +41,15 @@ _WRITTEN_EVERY_S = 0.5
 
 @dataclass
 class Captioned:
-    """Result of the step: counts for its note, cost by captioner, and failures of documents that lack descriptions."""
+    """Result of the step: counts for its note, cost by captioner, and failures of documents that lack descriptions.
+
+    If any requests were ``sent`` in batches, the step has to be run again.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     spent: dict[str, Spent] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    sent: int = 0
 
 
 def describe_targets(
@@ -57,6 +64,7 @@ def describe_targets(
     for name, captioner in workspace.captioners.items():
         caption_work, calls = _Work(workspace, captioner, documents, budget), Calls()
         captioned.spent[name] = caption_work.describe(calls, report)
+        captioned.sent += caption_work.sent
         captioned.counts.update({f"calls_with_{fault}": count for fault, count in calls.faults.items()})
         undescribed = caption_work.over_budget + len(caption_work.unanswered)
         captioned.counts.update(described=caption_work.answered, undescribed=undescribed)
@@ -66,10 +74,12 @@ def describe_targets(
 
 
 class _Work:
-    """The missing descriptions of one captioner, an iterator of requests; holds nothing but names."""
+    """The missing descriptions of one captioner; holds nothing but names."""
 
     def __init__(self, workspace: Workspace, captioner: CaptionerInUse, documents: Sequence[str], budget: Budget) -> None:
-        self._documents = documents
+        self._documents, self._batches = documents, Batches(workspace, captioner)
+        self.sent = 0
+        self._requested_ids: set[bytes] = set()
         self.over_budget = self.answered = 0
         self.unanswered: dict[str, str] = {}
         self._workspace, self._captioner, self._budget = workspace, captioner, budget
@@ -83,8 +93,9 @@ class _Work:
         """Estimated number of requests, from the documents read so far."""
         return round(self._requested * len(self._documents) / self._documents_read) if self._documents_read else 0
 
-    def __iter__(self) -> Iterator[CaptionRequest]:
-        requested_ids: set[bytes] = set()
+    def _requests(self, options: ModelEntry, only: Collection[str] | None = None) -> Iterator[CaptionRequest]:
+        """Yield what is missing and not requested yet, of ``only`` those if given, and reserve its cost."""
+        self._requested = self._documents_read = 0
         for group in batched(self._documents, DOCUMENTS_AT_ONCE):
             targets: dict[str, CaptionTarget] = {}
             for doc_id in group:
@@ -92,16 +103,16 @@ class _Work:
                 targets = self._targets(doc_id) | targets
             self._documents_read += len(group)
             with self._lock:  # a model may take requests from its own thread
-                missing = self._cache.missing(targets)
+                missing = self._cache.missing(targets if only is None else targets.keys() & only)
             for missed in missing:
                 # Replies may not be stored yet when a later group of documents has the same target.
                 name = bytes.fromhex(missed)[:16]
-                if name in requested_ids:
+                if name in self._requested_ids:
                     continue
-                requested_ids.add(name)
+                self._requested_ids.add(name)
                 target = targets[missed]
                 request = CaptionRequest(missed, self._captioner.prompt.render(target.around()), target.picture)
-                price = maximum_cost(self._captioner.options, request.prompt, self._captioner.subject)
+                price = maximum_cost(options, request.prompt, self._captioner.subject)
                 if self._budget.reserve(price):
                     self._requested += 1
                     self._reserved[missed] = price
@@ -117,8 +128,44 @@ class _Work:
         )
 
     def describe(self, calls: Calls, report: Report) -> Spent:
-        """Request and store descriptions, and return the cost. The model is loaded only if there is a request."""
-        requests, total = iter(self), Spent()
+        """Request and store descriptions, and return the cost. The model is loaded only if there is a request.
+
+        In batches, requests of an earlier batch without a reply are calls, each alone; without any, the first request is one: it
+        shows what the server takes before a batch fails for it.
+        """
+        options, is_batch = self._captioner.options, self._captioner.options.mode == "batch"
+        ended = [*self._batches.sent()]
+        total, unanswered = self._take_replies(ended)
+        if not is_batch:
+            requests = self._requests(options)
+        elif unanswered:
+            requests = self._requests(options, unanswered)
+        else:
+            requests = islice(self._requests(options), 1)
+        total += self._call(requests, calls, report)
+        for batch, _ in ended:
+            self._batches.forget(batch)
+        if is_batch:
+            self.sent = self._batches.send(self._requests(options.in_batch))
+        return total
+
+    def _take_replies(self, ended: Iterable[tuple[SentBatch, BatchState]]) -> tuple[Spent, set[str]]:
+        """Store the replies of batches; return their cost, and the requests without one."""
+        price, total, unanswered = self._captioner.options.in_batch.price, Spent(), set[str]()
+        for batch, state in ended:
+            missing, descriptions = set(self._cache.missing(batch.requests)), list[Description]()
+            for name, reply, usage in self._batches.model.outcomes(batch.name, state):
+                total += cost_of(price, usage)
+                if name in missing and not isinstance(reply, TransientError):
+                    missing.remove(name)
+                    descriptions += self._record(outcome_of(name, reply), price)
+            self._write(descriptions)
+            unanswered |= missing
+        return total, unanswered
+
+    def _call(self, requests: Iterator[CaptionRequest], calls: Calls, report: Report) -> Spent:
+        """Request descriptions in calls, store them, and return the cost."""
+        total = Spent()
         first = next(requests, None)
         if first is None:
             return total
@@ -131,8 +178,10 @@ class _Work:
                 store.root,
                 self._workspace.corpus.ray,
                 calls,
+                self._batches.model if captioner.options.mode == "batch" else None,
             ):
-                descriptions = [description for outcome in outcomes if (description := self._record(outcome)) is not None]
+                price = captioner.options.price
+                descriptions = [description for outcome in outcomes for description in self._record(outcome, price)]
                 writer.add(descriptions)
                 total += spent_on(descriptions)
                 report(Step.CAPTION, self.answered, max(self.total, self.answered), _in_words(total))
@@ -145,15 +194,15 @@ class _Work:
             self._cache.append(table_of(Description, descriptions))
             self._cache.compact()
 
-    def _record(self, outcome: Outcome[Reply]) -> Description | None:
-        """Count an outcome, and return the description to store; None where the model couldn't be reached."""
+    def _record(self, outcome: Outcome[Reply], price: Price) -> list[Description]:
+        """Count an outcome, and return the description to store; none where the model couldn't be reached."""
         reply, failure, options = outcome.value, outcome.failure, self._captioner.options
-        description: Description | None = None
+        descriptions: list[Description] = []
         if reply is not None:
-            money = cost(options.price, reply.calls, reply.input_tokens, reply.output_tokens)
+            money = cost(price, reply.calls, reply.input_tokens, reply.output_tokens)
             numbers = reply.calls, reply.input_tokens, reply.output_tokens
-            description = Description(
-                outcome.row_id, reply.text, reply.model, *numbers, complete=reply.complete, money=money
+            descriptions.append(
+                Description(outcome.row_id, reply.text, reply.model, *numbers, complete=reply.complete, money=money)
             )
         # An unreachable model says nothing about the input, so nothing is stored and the next refresh tries again; any
         # other failure is stored, since it would only cost money again.
@@ -161,11 +210,11 @@ class _Work:
             self.unanswered[outcome.row_id] = failure.message
         else:
             message = failure.message if failure is not None else "the model returned nothing"
-            description = Description(outcome.row_id, "", options.model, 1, 0, 0, failure=message)
+            descriptions.append(Description(outcome.row_id, "", options.model, 1, 0, 0, failure=message))
         reserved = self._reserved.pop(outcome.row_id, Spent())
-        self._budget.settle(reserved, spent_on([description] if description else []))
-        self.answered += description is not None
-        return description
+        self._budget.settle(reserved, spent_on(descriptions))
+        self.answered += len(descriptions)
+        return descriptions
 
     def failures(self, sources: Mapping[str, str], run_id: str) -> Iterator[Failure]:
         """Yield a failure for each document that lacks descriptions, on the first such page."""

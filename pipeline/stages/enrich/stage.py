@@ -17,7 +17,7 @@ from pipeline.records.collection import documents_of, passages
 from pipeline.records.descriptions import drawn_cache
 from pipeline.records.documents import DocumentReader, Inherited, inherit, parsed_documents
 from pipeline.records.ledger import readable_ledger
-from pipeline.records.notes import StageNote, read_plan, write_note
+from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.readings import (
     changes_of,
     earlier_readings,
@@ -26,6 +26,7 @@ from pipeline.records.readings import (
     keep_earlier,
     no_document,
 )
+from pipeline.stages.enrich.batches import check_ended, waiting
 from pipeline.stages.enrich.captions import describe_targets
 from pipeline.stages.enrich.embedding import Embedding
 from ray_jobs.cluster import connected
@@ -44,7 +45,7 @@ from schemas.documents import DrawnPage, Recognised, drawn_page_id
 from schemas.errors import Failure, FailureCode
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.stages import Report, Stage, Step, silent
-from schemas.versions import Plan, Status
+from schemas.versions import Plan, Spent, Status
 from tasks.enriching.spaces import RowText
 from tasks.enriching.spending import Budget
 from tasks.reading.text_layers import layered_pages, reason_to_replace_layer
@@ -62,9 +63,12 @@ _SHARD_RECORDS, _SHARD_SECONDS = 256, 20.0
 def enrich(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
     """Do the work of models and structure for a plan's documents; results are cached as they come.
 
-    Ray starts only when there is work for it.
+    Ray starts only when there is work for it. Raises ``WaitingError`` while a server works on batches of requests: then the
+    stage has to be run again.
     """
     started = time.monotonic()
+    check_ended(workspace, report)
+    before = read_notes(workspace.store, version, [Stage.ENRICH]).get(Stage.ENRICH, StageNote(seconds=0.0)).spent
     with contextlib.ExitStack() as stack:
         ray = _OnDemand(workspace, stack)
         structuring = _Structuring(workspace, ray, report)
@@ -76,10 +80,12 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
         counts |= draw(workspace, structured, report)
         budget = Budget(workspace.corpus.budget)
+        budget.settle(Spent(), sum(before.values(), Spent()))
         # Before vectors are made, since descriptions are embedded with their rows.
         captioned = describe_targets(workspace, structured, sources, plan.run_id, budget, report)
         embedding = Embedding(workspace, _documents_before(workspace, plan, sources), budget, ray, report)
-        embedding.embed(_passages(workspace, inherited, structured, sources))
+        if not captioned.sent:
+            embedding.embed(_passages(workspace, inherited, structured, sources))
     failures = [
         Failure(
             source=sources[doc_id],
@@ -92,13 +98,17 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         )
         for doc_id, failure in sorted(failed.items())
     ]
+    spent = captioned.spent | embedding.paid
     note = StageNote(
         seconds=time.monotonic() - started,
         failures=[*failures, *captioned.failures],
         counts=counts | {"embedded": embedding.count} | captioned.counts,
-        spent=captioned.spent | embedding.paid,
+        spent={name: before.get(name, Spent()) + spent.get(name, Spent()) for name in before | spent},
     )
-    return write_note(workspace.store, version, Stage.ENRICH, note)
+    write_note(workspace.store, version, Stage.ENRICH, note)
+    if captioned.sent:
+        raise waiting(report, 0, captioned.sent)
+    return note
 
 
 def _structure(workspace: Workspace, plan: Plan, structuring: "_Structuring") -> tuple[Plan, Inherited, list[str]]:

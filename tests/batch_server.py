@@ -110,6 +110,9 @@ class BatchServer(EndpointServer):
                 assert (wanted["endpoint"], wanted["completion_window"]) == ("/v1/chat/completions", "24h")
                 batch = Batch(f"batch_{len(self.batches)}", wanted["input_file_id"], wanted["metadata"])
                 self.batches[batch.id] = batch
+                prompts = [Call(json.loads(line)["body"], {}, "").prompt for line in self.files[batch.file].splitlines()]
+                done = [prompt for prompt in prompts if self.fates(prompt) in ("done", "refused")]
+                self.paid.update(done if self.ends_as != "failed" else [])  # whether anybody looks or not
                 return _json(_shown(batch))
             case ["batches"], "GET":
                 shown = [_shown(batch) for batch in self.batches.values() if batch.id not in self.hidden]
@@ -143,7 +146,6 @@ class BatchServer(EndpointServer):
             fate = self.fates(call.prompt)
             reply: dict[str, Any] = {"id": f"batch_req_{line['custom_id'][:8]}", "custom_id": line["custom_id"]}
             if fate in ("done", "refused"):
-                self.paid[call.prompt] += 1
                 said = answer(None, refusal="No.") if fate == "refused" else answer(self.words(call))
                 body = json.loads(completion_of(said, call))
                 output.append(

@@ -6,7 +6,7 @@ its creation was lost; without one of that name a server has at most the file, w
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -83,20 +83,20 @@ class BatchEndpoint(Endpoint):
         done = counts.completed + counts.failed if counts else 0
         return BatchState(batch.id, done, batch.status in _ENDED, batch.output_file_id)
 
-    def outcomes(self, name: str, state: BatchState) -> Iterator[tuple[str, Outcome, Usage]]:
-        """Yield the outcome of each request that the server has replied to, once, with what it used."""
+    def outcomes(self, name: str, state: BatchState, requests: Iterable[str]) -> Iterator[tuple[str, Outcome, Usage]]:
+        """Yield the outcome of each of the requests that the server has replied to, once, with what it used."""
 
         async def read(client: "AsyncOpenAI") -> bytes:
             return (await client.files.content(state.output)).content if state.output else b""
 
-        seen: set[str] = set()
+        left = set(requests)
         for line in self._called(name, read).splitlines():
             try:
                 reply = json.loads(line)
                 request_id, response = reply["custom_id"], reply["response"]
-                if response["status_code"] != 200 or request_id in seen:
+                if response["status_code"] != 200 or request_id not in left:
                     continue
-                seen.add(request_id)
+                left.remove(request_id)
                 body = response["body"]
             except (ValueError, LookupError, TypeError):  # the request has no reply then
                 continue

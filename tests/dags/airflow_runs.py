@@ -46,9 +46,9 @@ class DagTests:
 
 
 @contextlib.contextmanager
-def dag_tests(env: Mapping[str, str]) -> Iterator[DagTests]:
-    """Load the DAGs in an Airflow's environment, whose database must be migrated."""
-    command = [sys.executable, "-W", "ignore", "-c", _TEST]
+def dag_tests(env: Mapping[str, str], before: str = "") -> Iterator[DagTests]:
+    """Load the DAGs in an Airflow's environment, whose database must be migrated, ``before`` which some code is run."""
+    command = [sys.executable, "-W", "ignore", "-c", before + _TEST]
     with subprocess.Popen(
         command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:

@@ -51,7 +51,7 @@ def test_enrich_waits_for_a_batch_without_a_slot(tmp_path: Path, airflow_databas
         corpus = write_corpus(tmp_path, f"models: {{vlm: {model}}}\n")
         corpus.write_text(corpus.read_text().replace("{ocr: none}", "{ocr: none, captioner: vlm}"))
         env = airflow_database | {"INSET_CORPORA": str(corpus.parent)}
-        with dag_tests(env) as dags:
+        with dag_tests(env, "import pipeline.run; pipeline.run.BATCHES_SEEN_EVERY_S = 1.0") as dags:
             task_states, output = dags.run("refresh_manuals"), dags.output
         assert set(task_states.values()) <= {"success", "skipped"}, output
         assert task_states["publish"] == "success", output

@@ -154,7 +154,7 @@ class _Work:
         price, total, unanswered = self._captioner.options.in_batch.price, Spent(), set[str]()
         for batch, state in ended:
             missing, descriptions = set(self._cache.missing(batch.requests)), list[Description]()
-            for name, reply, usage in self._batches.model.outcomes(batch.name, state):
+            for name, reply, usage in self._batches.model.outcomes(batch.name, state, batch.requests):
                 total += cost_of(price, usage)
                 if name in missing and not isinstance(reply, TransientError):
                     missing.remove(name)

@@ -1,5 +1,6 @@
 """Descriptions by batches: nothing is lost, and nothing paid for twice, whatever fails, through whole refreshes."""
 
+import json
 import os
 import signal
 import subprocess
@@ -162,6 +163,10 @@ def _spoilt(spoil: Callable[[list[str]], list[str]]) -> Setup:
     return setup
 
 
+def _changed(line: str, **fields: Any) -> str:
+    return json.dumps(json.loads(line) | fields)
+
+
 def _late(server: BatchServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kill the refresh behind a creation that no listing shows yet."""
     server.hidden = {"batch_0"}
@@ -201,6 +206,7 @@ FAULTS: dict[str, Setup] = {
     "creation: 429": _met(Fault(CREATE, 429)),
     "creation: slower than the client waits": _met(Fault(CREATE, 200, works=True, run=lambda: time.sleep(0.6))),
     "creation and the listing behind it: no reply": _met(Fault(CREATE, "cut", works=True), Fault(LIST, "cut")),
+    "creation: no reply, and no listing": _met(Fault(LIST, "cut"), Fault(LIST, "cut"), Fault(CREATE, "cut", works=True)),
     "look: 500": _met(Fault(LOOK, 500), Fault(LOOK, "cut")),
     "look: 500, always": _met(*[Fault(LOOK, 500)] * 3),
     "replies: cut": _met(Fault(READ, "cut")),
@@ -211,7 +217,12 @@ FAULTS: dict[str, Setup] = {
     "cancelled in part": _ends("cancelled", "expired"),
     "the batch is invalid": _ends("failed", "done"),
     "replies come twice, shuffled": _spoilt(lambda lines: [*lines, *reversed(lines)]),
-    "replies to nothing, and no replies": _spoilt(lambda lines: ['{"custom_id": "else"}', "not JSON", *lines, ""]),
+    "replies to nothing, and no replies": _spoilt(
+        lambda lines: [_changed(lines[0], custom_id="else"), '{"custom_id": "no reply"}', "not JSON", *lines, ""]
+    ),
+    "a failure beside the reply": _spoilt(
+        lambda lines: [_changed(lines[0], response={"status_code": 500, "body": {"error": "busy"}}), *lines]
+    ),
 }
 
 
@@ -232,6 +243,9 @@ def test_every_figure_is_described_and_paid_for_once(
             pytest.fail("it never ends")
     _check_complete(workspace, result, server)
     assert not server.faults, "not all faults were met"
+    manifest = read_manifest(workspace.store, str(result.version))
+    assert manifest is not None
+    assert manifest.spent["vlm"].calls <= FIGURES
 
 
 def test_a_refusal_is_paid_for_and_not_asked_for_again(corpus: Callable[..., Workspace], server: BatchServer) -> None:

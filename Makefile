@@ -30,7 +30,7 @@ client: $(DEVELOPED) ## generate the models of the Python client and its synchro
 	@$(BIN)/python clients/python/generate.py
 
 demo: $(INSTALLED) ## refresh the example corpus in Airflow and serve the search page; Ctrl-C ends all
-	@$(BIN)/python -m infra.demo
+	@$(BIN)/python -m tests.demo
 
 platform: $(DEVELOPED) ## run all services of a platform as local processes, with the example corpus; Ctrl-C ends all
 	@$(BIN)/python -m tests.platform
@@ -39,7 +39,7 @@ check: client ## check lint, format, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --explicit-package-bases infra/demo.py clients/python/generate.py
+	$(BIN)/mypy --explicit-package-bases clients/python/generate.py
 	$(BIN)/lint-imports
 
 test: client ## run the fast tests

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ ROOT = Path(__file__).parent.parent
 _COMMAND = str(Path(sys.executable).parent / "airflow")
 RUN_WITHIN_S = 1_200.0
 _ENDS_WITHIN_S = 20.0
+_TRIES, _PAUSE_S = 20, 0.5
 EVERY_PART = ("scheduler", "dag-processor", "triggerer")
 
 Found = TypeVar("Found")
@@ -80,14 +82,15 @@ class Airflow:
         browser("Network.setCookie", name="_token", value=self.token(user), url=self.address)
 
     def call(self, path: str, body: Any = None, method: str | None = None) -> Any:
-        """Call the REST API as ada; where the metadata are in SQLite, it is locked now and then, which is an error 500."""
+        """Call the REST API as ada; SQLite is locked for seconds while tasks start, which is an error 500, and tried again."""
         data = None if body is None else json.dumps(body).encode()
-        for attempt in range(5):
+        for attempt in range(_TRIES):
             try:
                 return fetch(f"{self.address}/api/v2/{path}", data, method=method, token=self.token("ada"))
             except urllib.error.HTTPError as error:
-                if error.code != 500 or attempt == 4:
+                if error.code != 500 or attempt == _TRIES - 1:
                     raise
+                time.sleep(_PAUSE_S)
         raise AssertionError
 
     def ended(self, run: str) -> str:
@@ -120,15 +123,20 @@ def fetch(address: str, data: bytes | None = None, *, method: str | None = None,
 
 @contextlib.contextmanager
 def running(
-    folder: Path, *, parts: Sequence[str] = (), prefix: str = "", environment: Mapping[str, str] | None = None
+    folder: Path,
+    *,
+    parts: Sequence[str] = (),
+    prefix: str = "",
+    environment: Mapping[str, str] | None = None,
+    on_sqlite: bool = False,
 ) -> Iterator[Airflow]:
     """Run Airflow with this checkout's DAGs and plugin, and the corpora of ``folder/corpora``.
 
     Users are ada, who may do everything, and vera, who only reads. ``parts`` are among ``EVERY_PART``; ``environment`` is added
-    to that of every part.
+    to that of every part. Its metadata are in PostgreSQL where that is installed, unless ``on_sqlite``.
     """
     with contextlib.ExitStack() as stack:
-        database = stack.enter_context(Postgres()) if Postgres.installed() else None
+        database = stack.enter_context(Postgres()) if Postgres.installed() and not on_sqlite else None
         airflow = _migrated(folder, prefix, database, environment or {})
         stack.callback(_end, airflow.processes)
         for part in ("api-server", *parts):

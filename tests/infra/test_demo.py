@@ -1,14 +1,15 @@
-"""The demo's calls of Airflow's REST API, against a server that answers as a locked SQLite makes Airflow answer."""
+"""Calls of Airflow's REST API, by the demo too, against a server that answers as a locked SQLite makes Airflow answer."""
 
 import threading
+import urllib.error
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from infra import demo
+from tests import airflow_server
 
 
 class Airflow(ThreadingHTTPServer):
@@ -43,18 +44,21 @@ def server() -> Iterator[Airflow]:
         thread.join()
 
 
-def airflow_client(server: Airflow) -> demo.Airflow:
-    return demo.Airflow(f"http://127.0.0.1:{server.server_port}")
+@pytest.fixture
+def airflow(server: Airflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> airflow_server.Airflow:
+    monkeypatch.setattr(airflow_server, "_PAUSE_S", 0.0)
+    address = f"http://127.0.0.1:{server.server_port}"
+    return airflow_server.Airflow(address, tmp_path, {}, None, _tokens={"ada": "token"})
 
 
-def test_a_server_error_is_tried_again(server: Airflow) -> None:
+def test_a_server_error_is_tried_again(server: Airflow, airflow: airflow_server.Airflow) -> None:
     server.statuses = [500, 500, 201]
-    assert airflow_client(server).call("POST", "pools", {"name": "inset_enrich"}) == {"name": "inset_enrich"}
+    assert airflow.call("pools", {"name": "inset_enrich"}) == {"name": "inset_enrich"}
     assert server.statuses == []
 
 
-def test_a_mistake_of_the_caller_is_not(server: Airflow) -> None:
+def test_a_mistake_of_the_caller_is_not(server: Airflow, airflow: airflow_server.Airflow) -> None:
     server.statuses = [409, 201]
-    with pytest.raises(httpx.HTTPStatusError, match="409"):
-        airflow_client(server).call("POST", "pools", {"name": "inset_enrich"})
+    with pytest.raises(urllib.error.HTTPError, match="409"):
+        airflow.call("pools", {"name": "inset_enrich"})
     assert server.statuses == [201]

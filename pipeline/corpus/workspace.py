@@ -134,8 +134,12 @@ class Workspace:
 
     def _free_name(self, version: str) -> str | None:
         """Return a name for a version's new collection where another version has the one that bears its name; else None."""
-        others = [other for other in self.store.folders("versions") if other != version]
-        used_names = {self.collection(other) for other in others if not self.is_taken(other) or self.is_half_done(other)}
+        other_versions = [other_version for other_version in self.store.folders("versions") if other_version != version]
+        used_names = {
+            self.collection(other_version)
+            for other_version in other_versions
+            if not self.is_taken(other_version) or self.is_half_done(other_version)
+        }
         name = default_name = collection_name(self.corpus.name, version)
         while name in used_names:
             name += "B"

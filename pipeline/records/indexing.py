@@ -106,8 +106,8 @@ def _forwardable(
     workspace: Workspace, version: str, counted: Counts, vector_spaces: Mapping[str, VectorSpace]
 ) -> Difference | None:
     """Return the difference to the version whose collection a version takes over; None if there is none, or too much changed."""
-    store, begun = workspace.store, workspace.forwarded_from(version)
-    earlier = begun or next(iter(spare_versions(workspace, version)), None)
+    store, forwarded_from = workspace.store, workspace.forwarded_from(version)
+    earlier = forwarded_from or next(iter(spare_versions(workspace, version)), None)
     if earlier is None:
         return None
     changes = difference(store, version, earlier, with_columns=True)
@@ -115,7 +115,7 @@ def _forwardable(
         return None
     if sum(part.num_rows for part in changes.changed_rows()) > MOST_CHANGED * counted.rows:
         return None
-    if begun is None:
+    if forwarded_from is None:
         manifest = read_manifest(store, earlier)
         if manifest is None or manifest.spaces != vector_spaces or not holds(workspace, manifest):
             return None

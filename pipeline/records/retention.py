@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -107,8 +108,8 @@ def spare_versions(workspace: Workspace, version: str | None = None) -> list[str
     the engine is embedded.
     """
     store, options, retention = workspace.store, workspace.corpus.index, workspace.corpus.retention
-    own = frozenset(retention.pinned if retention.pinned_collections else ())
-    if options.engine != "weaviate" or version in own:
+    pinned_versions = frozenset(retention.pinned if retention.pinned_collections else ())
+    if options.engine != "weaviate" or version in pinned_versions:
         return []
     live = read_pointer(store)
     kept_longest = (live.version, live.previous) if live is not None else ()
@@ -117,11 +118,11 @@ def spare_versions(workspace: Workspace, version: str | None = None) -> list[str
         # Only a whole collection, on the same server and of the same kind.
         return not workspace.is_taken(earlier) and workspace.index_options(earlier).shape() == options.shape()
 
-    finished = [manifest.version for manifest in manifests(store) if manifest.version not in {version, *own}]
-    held = [earlier for earlier in finished if unless_damaged(lambda earlier=earlier: can_be_brought_forward(earlier))]  # type: ignore[misc]
+    finished = [manifest.version for manifest in manifests(store) if manifest.version not in {version, *pinned_versions}]
+    holding_versions = [earlier for earlier in finished if unless_damaged(partial(can_be_brought_forward, earlier))]
     # The rest newest first.
-    held.sort(key=lambda earlier: kept_longest.index(earlier) if earlier in kept_longest else len(kept_longest))
-    spare = held[max(1, options.collections - (version is not None)) :]
+    holding_versions.sort(key=lambda earlier: kept_longest.index(earlier) if earlier in kept_longest else len(kept_longest))
+    spare = holding_versions[max(1, options.collections - (version is not None)) :]
     return [earlier for earlier in spare if not _may_be_aliased(workspace, earlier)]
 
 

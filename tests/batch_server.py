@@ -1,6 +1,6 @@
 """An ``EndpointServer`` that takes batches, too: ``/files`` and ``/batches`` as OpenAI documents them, with their failures.
 
-A batch is done at its second look, or as ``fates`` says of its requests. ``paid`` counts how often each prompt was worked on, by
+A batch is done at its third look, or as ``fates`` says of its requests. ``paid`` counts how often each prompt was worked on, by
 call or in a batch. ``faults`` are met once each, by the first call that fits.
 """
 
@@ -59,7 +59,7 @@ class BatchServer(EndpointServer):
         self.faults: list[Fault] = []
         self.fates: Callable[[str], Fate] = lambda _prompt: "done"
         self.ends_as = "completed"
-        self.looks = 2
+        self.looks = 3
         self.spoil: Callable[[list[str]], list[str]] = lambda lines: lines
         self.words: Callable[[Call], str] = self.by_caption
         self.replies = self._called

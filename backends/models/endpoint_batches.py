@@ -94,11 +94,11 @@ class BatchEndpoint(Endpoint):
             try:
                 reply = json.loads(line)
                 request_id, response = reply["custom_id"], reply["response"]
-                if response["status_code"] != 200 or request_id not in left:
+                if response["status_code"] != 200:
                     continue
-                left.remove(request_id)
                 body = response["body"]
-            except (ValueError, LookupError, TypeError):  # the request has no reply then
+                left.remove(request_id)
+            except (ValueError, LookupError, TypeError):  # no reply, one to something else, or a second one
                 continue
             yield request_id, *self._calls.outcome_in(body)
 

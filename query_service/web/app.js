@@ -552,7 +552,7 @@ async function stream(box, wanted, turn) {
     drawing.take(event);
     found = event.result ?? found;
   }
-  if (found.abstained || !found.parts.length) box.replaceChildren(abstained());
+  if (found.abstained || !found.parts.length) box.replaceChildren(abstained(found.note));
   return found;
 }
 
@@ -574,8 +574,9 @@ const failure = (title, detail, again) => el("div", { class: "notice wrong" },
 
 // ---- the answer ----
 
-const abstained = () => el("div", { class: "abstained" },
+const abstained = (note) => el("div", { class: "abstained" },
   el("strong", {}, "Nothing in this version answers that."),
+  note && el("p", {}, `${begun(note)}.`),
   el("p", {}, isNarrowed()
     ? "Only what matches the filters was searched."
     : "The nearest passages are below; they may still help, or show how the documents word it."));

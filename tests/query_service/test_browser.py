@@ -461,6 +461,15 @@ FIRST = TextPart(text="Turn <b>the</b> valve.", citations=[1])
 SECOND = TextPart(text="Then wait.", citations=[], continues=True)
 
 
+def test_why_nothing_answers_is_shown(browser: Browser) -> None:
+    note = "the question seems to be in de, and the documents are in en: ask in en"
+    result = AnswerResult(version=LIVE, abstained=True, parts=[], citations=[], note=note)
+    html = page_after(
+        browser, _answering(AnswerStarted(version=LIVE, preset="extractive"), AnswerFinished(result=result)), []
+    )
+    assert "Nothing in this version answers that. The question seems to be in de" in _words(_parts(html))
+
+
 def test_an_answer_is_shown_while_it_is_written_and_what_is_finished_stays(browser: Browser) -> None:
     events = Released(
         STARTED,

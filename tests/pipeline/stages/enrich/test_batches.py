@@ -25,7 +25,7 @@ from schemas.reports import RefreshResult
 from schemas.versions import in_words
 from tests import batch_server
 from tests.batch_server import BatchServer, Fault
-from tests.endpoint_server import EndpointServer
+from tests.endpoint_server import EndpointServer, status
 from tests.versions import read_evidence
 
 FIGURES = 4
@@ -246,6 +246,14 @@ def test_every_figure_is_described_and_paid_for_once(
     manifest = read_manifest(workspace.store, str(result.version))
     assert manifest is not None
     assert manifest.spent["vlm"].calls <= FIGURES
+
+
+def test_a_batch_is_sent_as_the_first_call_was_taken(corpus: Callable[..., Workspace], server: BatchServer) -> None:
+    server.script(status(400, "use another", code="unsupported_parameter", param="max_tokens"))
+    workspace = corpus()
+    _check_complete(workspace, refresh(workspace), server)
+    bodies = [json.loads(line)["body"] for line in server.files["file-0"].splitlines()]
+    assert [("max_tokens" in body, body["max_completion_tokens"]) for body in bodies] == [(False, 300)] * 3
 
 
 def test_a_refusal_is_paid_for_and_not_asked_for_again(corpus: Callable[..., Workspace], server: BatchServer) -> None:

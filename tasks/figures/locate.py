@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from schemas.documents import Kind, LayoutLabel, Line
-from schemas.drawings import EDGE_SHARE, PAGE_SHARE, RULE_PT, Image, Mark, Ruling
+from schemas.drawings import PAGE_SHARE, RULE_PT, Image, Mark, Ruling
 from schemas.geometry import BBox, is_level, overlap, union
 from tasks.figures.anchor import anchor, whole_caption
 from tasks.figures.backgrounds import (
     MOST_PARAGRAPH_LINES,
     is_heading_background,
-    is_note_background,
     without_bleed,
     without_paragraphs,
 )
@@ -30,7 +29,7 @@ from tasks.figures.parts import (
     mostly_within,
     near,
 )
-from tasks.figures.ruled_tables import has_bars, has_stripes, is_table, join_bars, ruled_table
+from tasks.figures.ruled_tables import has_bars, is_table, join_bars, ruled_table
 
 LEAST_CLIP_PT = 25.0
 """Minimum side of a clip of a graphic. Of 2,191 pages 4 change at 16.8 (icons of a menu join), 59 at 37.5 (symbols of warnings
@@ -73,9 +72,6 @@ FEWEST_FILLED = 8
 """Minimum filled shapes of a picture without strokes."""
 
 
-LOGO_SHARE = 0.05
-"""Maximum share of the page's height that a logo has."""
-
 LABELLED_SHARE = 0.8
 """Minimum share of the letters over rules and boxes that a layout model gives to a table, a list or a heading."""
 _OF_LAYOUT = frozenset(
@@ -108,7 +104,7 @@ def placed_graphics(
         if mark.frame is not None and not mark.white:
             inked.setdefault(mark.frame, []).append(mark)
     for frame in sorted(frames, key=lambda frame: -frame.area):
-        if min(frame.width, frame.height) < LEAST_CLIP_PT or any(frame.has_middle_of(line.bbox) for line in text.captions):
+        if min(frame.width, frame.height) < LEAST_CLIP_PT:
             continue
         inner = [region for region in free if mostly_within(region.bbox, frame)]
         part = _graphic(frame, inked.get(frame, []), inner, page, text)
@@ -257,42 +253,24 @@ def _is_of_column(part: Part, pictures: Sequence[Part]) -> bool:
 def _has_shapes(part: Part, inner: Sequence[Line]) -> bool:
     """Return whether there are enough filled shapes for a picture, and they are not a table's rows."""
     filled = sum(mark.filled and not mark.is_rule for mark in part.marks)
-    return filled >= FEWEST_FILLED and not has_stripes(part, inner)
+    return filled >= FEWEST_FILLED
 
 
-def captioned_parts(parts: Sequence[Part], graphics: Sequence[Part], text: PageText, page: BBox) -> list[list[Part]]:
-    """Return the parts of each captioned picture. A part where pages have their logo is a caption's only if nothing else is.
+def captioned_parts(parts: Sequence[Part], graphics: Sequence[Part], text: PageText) -> list[list[Part]]:
+    """Return the parts of each captioned picture.
 
     Text in ``graphics``, the parts that were placed as one, doesn't separate a part from its caption.
     """
     captions = [whole_caption(caption, text.lines) for caption in text.captions]
-    if not captions:
-        return []
     words = {line for caption in captions for line in caption}
     barriers = [
         line.bbox
         for line in text.body
         if line not in words and not any(part.bbox.has_middle_of(line.bbox) for part in graphics)
     ]
-    edge = [part for part in parts if _is_at_edge(part.bbox, page)]
-    groups = _by_caption([part for part in parts if part not in edge], captions, barriers)
-    unmatched_captions = [caption for number, caption in enumerate(captions) if number not in groups]
-    return [*groups.values(), *_by_caption(edge, unmatched_captions, barriers).values()]
-
-
-def _by_caption(
-    parts: Sequence[Part], captions: Sequence[Sequence[Line]], barriers: Sequence[BBox]
-) -> dict[int, list[Part]]:
     boxes = [union(line.bbox for line in caption) for caption in captions]
     members_by_caption = anchor(boxes, [part.bbox for part in parts], barriers, showing=[part.is_visible for part in parts])
-    return {caption: [parts[index] for index in members] for caption, members in members_by_caption.items()}
-
-
-def _is_at_edge(box: BBox, page: BBox) -> bool:
-    """Return whether a box is where pages have their logo."""
-    return box.height <= LOGO_SHARE * page.height and (
-        box.y1 <= page.y0 + EDGE_SHARE * page.height or box.y0 >= page.y1 - EDGE_SHARE * page.height
-    )
+    return [[parts[index] for index in members] for members in members_by_caption.values()]
 
 
 def without_stray_rules(parts: Sequence[Part]) -> list[Part]:
@@ -330,7 +308,7 @@ def locate(
     if not images and not any(part.is_visible for part in parts):
         return Located((), tables)
     # Captions come before the rules on appearance: what a caption belongs to is a figure whatever it looks like.
-    groups = captioned_parts(parts, placed.parts, text, page)
+    groups = captioned_parts(parts, placed.parts, text)
     captioned = [
         replace(with_labels(one_picture(without_stray_rules(group), text.lines), text.labels), captioned=True)
         for group in groups
@@ -351,9 +329,7 @@ def locate(
 def _drawings_and_tables(page: BBox, placed: Placed, text: PageText) -> tuple[list[Part], tuple[Ruling, ...]]:
     """Return the drawings outside placed graphics, and the rules of the tables among them."""
     joined = join_marks(page, placed.marks, text.body)
-    visible_parts = [
-        part for part in join_bars(joined, text.lines) if not is_note_background(part, text.lines, placed.pictures)
-    ]
+    visible_parts = join_bars(joined, text.lines)
     tables = [ruled_table(part, text.lines, [region.bbox for region in placed.pictures]) for part in visible_parts]
     drawings = [part for part, table in zip(visible_parts, tables, strict=True) if table is None]
     return drawings, tuple(table for table in tables if table is not None)

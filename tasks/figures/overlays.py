@@ -110,9 +110,7 @@ def merge_overlapping(regions: Sequence[PictureRegion]) -> list[PictureRegion]:
 def _are_one(region: PictureRegion, larger: PictureRegion) -> bool:
     """Return whether a region overlaps a larger one enough to be a piece of one picture with it."""
     share = OVERLAP_SHARE if region.image is None and larger.image is None else IMAGE_OVERLAP_SHARE
-    if (region.bbox & larger.bbox).area <= share * region.bbox.area or (region.captioned and larger.captioned):
-        return False
-    return region.background == larger.background or (larger.background and region.inline)
+    return (region.bbox & larger.bbox).area > share * region.bbox.area and region.background == larger.background
 
 
 def _merged(larger: PictureRegion, region: PictureRegion) -> PictureRegion:

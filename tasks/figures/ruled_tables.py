@@ -38,8 +38,6 @@ WHITE_LINES_SHARE = 0.2
 """Minimum share of the lines on white rows. Of 2,191 pages 3 change at 0.134 (tables with shaded cells are read by their
 words), 6 at 0.3 (pages of shaded panels become tables).
 """
-ALIGNED_SHARE = 0.8
-"""Minimum share of the lines over shaded rows that are in columns; a chart's labels are not."""
 
 
 def ruled_table(part: Part, lines: Sequence[Line], pictures: Sequence[BBox] = ()) -> Ruling | None:

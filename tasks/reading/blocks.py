@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from operator import itemgetter
 from statistics import median
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from tasks.tables.rows import upright
 
 FEWEST_LETTERS, FEWEST_JUSTIFIED = 20, 4
 """Minimum letters of a line that may be justified, and minimum lines that end at one place."""
-JUSTIFIED_SHARE = 0.5
+JUSTIFIED_SHARE = 0.8
 """Minimum share of the lines of a region, without its last, that reach the right side of a justified column."""
 JUSTIFIED_EM = 0.7
 """Room at the end of a justified line from which on it isn't wrapped, in ems."""
@@ -54,7 +54,6 @@ MARKER = re.compile(
     rf"\s*(?:{_BULLET}|[-–—*·»+o]|\(?(?:\d{{1,3}}|[A-Za-z]|[ivxlcIVXLC]{{1,6}})[.)]|\[\d{{1,3}}\]|[①-⑳])(?:\s|$)"
 )
 _LONE_MARKER = re.compile(rf"\s*(?:{_BULLET}|[-–—*·»]|\(?\d{{1,3}}[.)])\s*")
-_ITEM_NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)](?:\s|$)")
 ENDS_SENTENCE = re.compile(r"[.!?:;。！？：][\"'”’)\]]*\s*$")
 
 INDEX_ENTRY = re.compile(r"\S(?:,\s+|\s{2,})\d+(?:[-–]\d+)?f{0,2}\s*$")
@@ -108,12 +107,12 @@ def regroup_lines(
     blocks.sort(key=itemgetter(0))
     return [
         PageLine(line._replace(block=number, label=label), is_visible)
-        for number, (_, label, block) in enumerate(_joined_to_drop_caps(_by_number(blocks)))
+        for number, (_, label, block) in enumerate(_joined_to_drop_caps(blocks))
         for line, is_visible in _with_drop_cap(block)
     ]
 
 
-def _joined_to_drop_caps(blocks: Iterator[_Block]) -> list[_Block]:
+def _joined_to_drop_caps(blocks: Sequence[_Block]) -> list[_Block]:
     """Return blocks, a drop cap with the block beside it and those below that go on with its sentence."""
     joined: list[_Block] = []
     for position, label, block in blocks:
@@ -148,21 +147,6 @@ def _with_drop_cap(block: list[PageLine]) -> list[PageLine]:
         return block
     (cap, is_visible), (line, _), *following = block
     return [PageLine(line._replace(text=cap.text.strip() + line.text, bbox=cap.bbox | line.bbox), is_visible), *following]
-
-
-def _by_number(blocks: Sequence[_Block]) -> Iterator[_Block]:
-    """Yield blocks, each run of numbered items in the order of their numbers: a PDF may write their columns row by row."""
-    for is_numbered, run in groupby(blocks, key=lambda block: _item_number(block) >= 0):
-        items = list(run)
-        in_order = sorted(items, key=_item_number)
-        is_consecutive = all(_item_number(after) == _item_number(item) + 1 for item, after in pairwise(in_order))
-        yield from in_order if is_numbered and is_consecutive else items
-
-
-def _item_number(block: _Block) -> int:
-    """Return the number of an item; -1 for other blocks."""
-    match = _ITEM_NUMBER.match(block[2][0].line.text)
-    return int(match[1]) if match else -1
 
 
 def _position(lines: Sequence[PageLine], order: dict[int, int]) -> float:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from schemas.documents import Furniture, LayoutLabel, Line, OutlineEntry, Page
+from schemas.documents import Furniture, LayoutLabel, Line, Page
 from schemas.drawings import EDGE_SHARE
 from schemas.geometry import BBox
-from schemas.text import ROMAN, caption_label, roman_value, title_letters
+from schemas.text import ROMAN, caption_label, roman_value
 from tasks.reading.blocks import ENDS_SENTENCE
 from tasks.reading.outline import LARGER, body_size
 from tasks.tables.align import contents_entries, levels_of
@@ -140,9 +140,7 @@ def line_numbers(lines: Sequence[Line], body: float) -> list[Line]:
     return []
 
 
-def find_margins(
-    lines: Sequence[Line], pages: Sequence[Page], outline: Sequence[OutlineEntry] = ()
-) -> dict[Line, Furniture]:
+def find_margins(lines: Sequence[Line], pages: Sequence[Page]) -> dict[Line, Furniture]:
     """Return the lines of a document that aren't content, with their role.
 
     A line in the outer tenth of its page, as the reader sees it, is a margin if it is a page number, by its words or because it
@@ -153,7 +151,6 @@ def find_margins(
     Args:
         lines: Page after page.
         pages: All pages of the document.
-        outline: The PDF's own, if it has one: where a section begins, its title isn't a margin if it is there once.
     """
     by_number = {page.page: page for page in pages}
     alike: dict[tuple[str, int, int], list[Line]] = defaultdict(list)
@@ -175,8 +172,6 @@ def find_margins(
                 heights[edge.side, edge.away, line.size].append(line)
     margins = dict.fromkeys(_page_numbers(numbers, by_number), Furniture.PAGE_NUMBER)
     margins |= _running_lines(alike, heights, len(pages), body)
-    for line in _titles(lines, outline):
-        margins.pop(line, None)
     return margins | find_furniture(lines, by_number, margins, body)
 
 
@@ -204,11 +199,10 @@ def _running_lines(
         # on more pages; in a document of a page or two it decides alone.
         labelled = [line for line in level if _is_labelled(line)]
         sure = [line for line in labelled if _is_head_by_label(line)]
-        share = _labelled_share(level)
-        if len({line.page for line in labelled}) >= FEWEST_CHANGING and share >= LABELLED_SHARE:
+        if len({line.page for line in labelled}) >= FEWEST_CHANGING:
             running.update(dict.fromkeys(labelled, _ROLES[side]))
         is_smaller = size < body - LARGER_PT and len({line.page for line in sure}) >= FEWEST_SMALLER
-        if page_count <= MOST_PAGES_BY_LABEL or (is_smaller and share >= LABELLED_SHARE):
+        if page_count <= MOST_PAGES_BY_LABEL or is_smaller:
             running.update(dict.fromkeys(sure, _ROLES[side]))
     return running
 
@@ -232,20 +226,6 @@ def _is_head_by_label(line: Line) -> bool:
     )
 
 
-def _titles(lines: Sequence[Line], outline: Sequence[OutlineEntry]) -> list[Line]:
-    """Return the lines with the words of an entry of the outline, at or below its destination and larger than others alike."""
-    by_title: dict[tuple[int, str], list[Line]] = defaultdict(list)
-    for line in lines if outline else ():
-        by_title[line.page, title_letters(line.text)].append(line)
-    titles: list[Line] = []
-    for entry in outline:
-        alike = sorted(by_title.get((entry.page, title_letters(entry.title)), []), key=lambda line: -line.size)
-        # The running head of the page may have the same words, in smaller letters.
-        is_alone = alike and all(smaller.size < alike[0].size for smaller in alike[1:])
-        titles += alike[:1] if is_alone and alike[0].bbox.y1 >= (entry.y or 0.0) else []
-    return titles
-
-
 def _is_labelled(line: Line) -> bool:
     return line.label in _SIDES
 
@@ -266,7 +246,7 @@ class _Number:
     part: str
     value: int
     has_word: bool
-    total: str | None
+    has_total: bool
 
     def continues(self, number_nearby: "_Number", step: int = 1) -> bool:
         """Return whether the numbers of two lines differ by as much as their pages, with ``step`` numbers a page."""
@@ -295,18 +275,14 @@ def _number(line: Line, side: int) -> _Number | None:
     value = roman_value(numeral) if match["roman"] else int(numeral)
     before = match.start("part") if match["part"] else match.start(kind)
     form = f"{kind} {text[:before]}#{text[match.end(kind) :]}"
-    is_total = match["total"] is not None and (match["most"] is None or value <= int(match["most"]))
-    return _Number(
-        line, side, form, match["part"] or "", value, match["word"] is not None, match["most"] or "" if is_total else None
-    )
+    has_total = match["total"] is not None and (match["most"] is None or value <= int(match["most"]))
+    return _Number(line, side, form, match["part"] or "", value, match["word"] is not None, has_total)
 
 
 def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[Line]:
     """Return the lines that are page numbers: by their words, their neighbours' numbers, or the number of their page."""
-    forms: dict[str, set[int]] = defaultdict(set)
     by_page: dict[int, list[_Number]] = defaultdict(list)
     for number in numbers:
-        forms[number.form].add(number.line.page)
         by_page[number.line.page].append(number)
 
     def counts_pages(number: _Number) -> bool:
@@ -320,14 +296,11 @@ def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[
         ]
         if len(beside) > 1:
             return len({neighbour.line.page for neighbour in along}) >= COUNTED_PAGES
-        return any(neighbour.side == number.side for neighbour in along) or len(along) > 1
+        return any(neighbour.side == number.side for neighbour in along)
 
     def is_page_number(number: _Number) -> bool:
         page = number.line.page
-        # "3/12" alone may be a fraction: 12 must be the number of pages, or another page must have a number of this form.
-        if number.has_word or (
-            number.total is not None and (number.total == str(len(pages)) or len(forms[number.form]) > 1)
-        ):
+        if number.has_word or number.has_total:
             return True
         # A number alone on its line needs no neighbours if it is that of its page, or one less, as behind a cover.
         by_itself = len(pages) > 1 and number.form.endswith(" #") and number.value in (page, page - 1)

@@ -26,16 +26,12 @@ LEAST_BOLD_SIZE = 0.97
 """Minimum size of a bold heading, relative to the text."""
 MOST_LABELLED_CHARACTERS = 300
 """Maximum length of a heading that the layout model calls one."""
-MOST_TITLE_ROWS = 6
-"""Maximum lines of such a heading, its number may stand apart."""
 ONE_STYLE_SHARE = 0.9
 """Minimum share of the letters of a block in its style."""
 HEADINGS_SHARE = 0.5
 """Minimum share of the blocks in a style that the model calls headings, from which on all are."""
 MOST_TITLES = 2
 """Maximum headings of one style that are titles of the document, not sections."""
-NUMBER_GAP_EM = 3.0
-"""Maximum gap between "Chapter 2" and its title, in ems."""
 UPWARD_CHARACTERS = 3
 """Longest text that may be higher than wide and still be horizontal."""
 _TWO_LETTERS = re.compile(rf"(?:(?!{SUPERSCRIPTS})[^\W\d_]){{2}}")
@@ -195,12 +191,10 @@ class Headings:
         for head in heads:
             before = joined[-1] if joined else None
             if before is not None and before[0].page == head[0].page and _NUMBER_ALONE.fullmatch(_text(before)):
-                down = head[0].bbox.y0 - before[-1].bbox.y1
-                if -head[0].size <= down <= NUMBER_GAP_EM * max(head[0].size, before[0].size):
-                    joined[-1] = [*before, *head]
-                    self._wholes.update(dict.fromkeys(joined[-1], joined[-1]))
-                    continue
-            joined.append(head)
+                joined[-1] = [*before, *head]
+                self._wholes.update(dict.fromkeys(joined[-1], joined[-1]))
+            else:
+                joined.append(head)
         return joined
 
     def _levels(self, heads: Sequence[Sequence[Line]]) -> dict[Line, int]:
@@ -246,12 +240,8 @@ class Headings:
             and _may_be_title(block_text, MOST_HEADING_CHARACTERS)
         ):
             return block
-        if (
-            _style(block) in styles
-            and len(block) <= MOST_TITLE_ROWS
-            and _may_be_title(
-                block_text, MOST_LABELLED_CHARACTERS if block[0].label in _HEADINGS else MOST_HEADING_CHARACTERS
-            )
+        if _style(block) in styles and _may_be_title(
+            block_text, MOST_LABELLED_CHARACTERS if block[0].label in _HEADINGS else MOST_HEADING_CHARACTERS
         ):
             return block
         first = block[0]

@@ -285,39 +285,21 @@ def _prose_size(block: DraftBlock) -> float:
     return body_size(block.lines) if rows >= FEWEST_PROSE_ROWS else 0.0
 
 
-FEWEST_LINES = 8
-"""Minimum long lines in each half of a scanned sheet that shows two pages."""
-LONG_SHARE = 0.4
-"""Minimum width of a long line, relative to half the sheet: cells of a wide table are narrower."""
 _NUMBER = re.compile(r"\s*(\d{1,4})\b|\b(\d{1,4})\s*$")
 
 
-def is_scanned_spread(boxes: Sequence[BBox], sheet: BBox) -> bool:
-    """Return whether upright lines of a scan are those of two pages: long ones in both halves, none over the middle."""
-    middle = sheet.centre_x
-    if sheet.width <= sheet.height or any(box.x0 < middle < box.x1 for box in boxes):
-        return False
-    long = [box for box in boxes if box.width >= LONG_SHARE * sheet.width / 2]
-    left_count = sum(box.x1 <= middle for box in long)
-    return min(left_count, len(long) - left_count) >= FEWEST_LINES
-
-
 def split_spread(
-    blocks: list[DraftBlock], pictures: Sequence[Placement], page: Page, *, right_to_left: bool, scanned: bool = False
+    blocks: list[DraftBlock], pictures: Sequence[Placement], page: Page, *, right_to_left: bool
 ) -> list[tuple[list[DraftBlock], Sequence[Placement]]]:
     """Return the blocks and pictures of each page on a sheet, in reading order.
 
     A sheet wider than high shows two pages if two page numbers are level, one in each half, the second greater by one, and no
-    text crosses the middle. A scanned one needs no numbers if both halves have long lines. A picture over the middle belongs
-    to the page with more of it, or to the first.
+    text crosses the middle. A picture over the middle belongs to the page with more of it, or to the first.
     """
     sheet = upright(BBox(0, 0, page.width_pt, page.height_pt), page.rotation)
     margins = [line for block in blocks if block.kind is BlockKind.MARGIN for line in block.lines]
     middle = sheet.centre_x
-    lines = [upright(line.bbox, page.rotation) for block in blocks for line in block.lines] if scanned else []
-    if sheet.width <= sheet.height or not (
-        is_scanned_spread(lines, sheet) or _are_numbered(margins, middle, page, right_to_left=right_to_left)
-    ):
+    if sheet.width <= sheet.height or not _are_numbered(margins, middle, page, right_to_left=right_to_left):
         return [(blocks, pictures)]
     boxes = [upright(block.bbox, page.rotation) for block in blocks]
     if any(

@@ -21,8 +21,6 @@ from tasks.tables.rows import SOFT_HYPHEN, upright
 
 NOTE_SIZE = 0.95
 """Maximum size of a footnote, relative to the text."""
-GAP_EM = 0.5
-"""Maximum gap between two blocks of one footnote, in ems."""
 _MARK = re.compile(rf"\s*(?:\(?{SUPERSCRIPTS}{{1,3}}\)?|[*†‡§¶]{{1,3}}(?=\s*\w))")
 
 NEAR_EM = 1.0
@@ -143,12 +141,11 @@ def _may_begin(line: Line, page: Sequence[Line], most_size: float) -> bool:
 
 
 def _note_goes_on(before: DraftBlock, block: DraftBlock) -> bool:
-    """Return whether a block goes on a footnote right above it."""
+    """Return whether a block goes on the footnote before it."""
     last, first = before.lines[-1] if before.lines else None, block.lines[0]
     if before.kind is not BlockKind.FOOTNOTE or last is None or before.page != block.page:
         return False
-    down = first.bbox.y0 - last.bbox.y1
-    return _is_alike(first, last) and -GAP_EM * last.size <= down <= GAP_EM * last.size
+    return _is_alike(first, last)
 
 
 def _is_alike(line: Line, note: Line) -> bool:
@@ -221,7 +218,7 @@ def _kind_of(
 ) -> tuple[BlockKind, CaptionLabel | None]:
     """Return the kind of a line, and the label if it begins a caption."""
     caption = caption_label(line.text)
-    if caption is not None and (line in code or not is_set_off(line, previous)):
+    if caption is not None and not is_set_off(line, previous):
         caption = None
     if line in margins:
         return BlockKind.MARGIN, caption

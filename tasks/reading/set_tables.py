@@ -165,7 +165,7 @@ def _with_table(blocks: Sequence[DraftBlock], table: TableRegion, table_lines: f
         inside.extend(line for line in block.lines if line in table_lines)
         if len(over) < len(outside):
             set_blocks.append(with_lines(block, [line for line in outside if line not in over]))
-    set_blocks.insert(_position(set_blocks, table.bbox) if at is None else at, _block(table, inside))
+    set_blocks.insert(len(set_blocks) if at is None else at, _block(table, inside))
     return set_blocks
 
 
@@ -181,19 +181,6 @@ def _block(table: TableRegion, lines: Sequence[Line] = ()) -> DraftBlock:
         parts=(part,),
         spans=table.spans,
     )
-
-
-def _position(blocks: Sequence[DraftBlock], box: BBox) -> int:
-    """Return where in reading order a table without lines of its own goes: before the first text below it."""
-    middle = box.centre_y
-    after: int | None = None
-    for number, block in enumerate(blocks):
-        if block.kind is BlockKind.MARGIN or box.gap_x(block.bbox) >= 0:
-            continue
-        if block.bbox.centre_y >= middle:
-            return number
-        after = number + 1
-    return len(blocks) if after is None else after
 
 
 def _with_table_captions(blocks: list[DraftBlock], tables: Sequence[DraftBlock]) -> list[DraftBlock]:

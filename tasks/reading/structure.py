@@ -226,7 +226,7 @@ def structure(
     parsed = with_roles(parsed, corrections)
     contents = [*_contents(parsed)]
     lines = tuple(line for content in contents for line in content.lines)
-    margins = find_margins(lines, parsed.pages, parsed.outline)
+    margins = find_margins(lines, parsed.pages)
     headings = Headings(lines, parsed.outline, margins.keys())
     hyphenated = hyphenated_words(lines)
     typewritten = is_typewritten(lines)
@@ -314,8 +314,7 @@ def _blocks(
     right_to_left = runs_right_to_left("".join([line.text for line in content.lines]))
     page_blocks: list[DraftBlock] = []
     text_blocks = with_tables(paragraphs(free, margins, headings, hyphenated, code), framed)
-    scanned = any(placement.role is Role.PAGE_SCAN for placement in content.placements)
-    for blocks, pictures in split_spread(text_blocks, alone, content.page, right_to_left=right_to_left, scanned=scanned):
+    for blocks, pictures in split_spread(text_blocks, alone, content.page, right_to_left=right_to_left):
         ordered = in_page_order(blocks, pictures, content.page, right_to_left=right_to_left)
         page_blocks += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)
     joined = page_blocks if rotation_of(free, content.page.rotation) else join_columns(page_blocks, hyphenated)

@@ -4,8 +4,6 @@ import pymupdf
 import pytest
 
 from schemas.documents import BlockKind
-from schemas.geometry import BBox
-from tasks.reading.page_order import is_scanned_spread
 from tests.manuals import picture
 from tests.tasks.reading.pages import paragraph, starts, structured
 
@@ -63,11 +61,3 @@ def test_the_right_page_is_read_first_where_text_runs_from_right_to_left() -> No
         for number, at in ((2 * sheet + 3, 40), (2 * sheet + 2, 780)):
             page.insert_text((at, 575), str(number), fontsize=9)
     assert [word for word in starts(structured(document)) if not word.isdigit()][:2] == ["ימין", "שמאל"]
-
-
-@pytest.mark.parametrize(("width", "over"), [(200, ""), (480, "A title over both columns")])
-def test_short_lines_and_a_line_over_the_middle_make_no_scanned_spread(width: int, over: str) -> None:
-    lines = [BBox(x, 40 * row, x + width, 40 * row + 28) for row in range(10) for x in (60, 660)]
-    title = [BBox(400, 0, 800, 30)] if over else []
-    assert not is_scanned_spread([*title, *lines], BBox(0, 0, 1200, 800))
-    assert is_scanned_spread([box._replace(x1=box.x0 + 480) for box in lines], BBox(0, 0, 1200, 800))

@@ -150,7 +150,7 @@ def lines_of(blocks: Sequence[dict[str, Any]], page: int, indices: Sequence[int]
 
 
 def _is_bold(span: dict[str, Any]) -> bool:
-    return bool(span["flags"] & _BOLD) or "bold" in span["font"].lower()
+    return bool(span["flags"] & _BOLD)
 
 
 def _fonts_of_one_width(spans: Iterable[dict[str, Any]]) -> frozenset[str]:

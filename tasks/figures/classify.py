@@ -111,12 +111,10 @@ def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> l
     by_number = {page.page: page for page in pages}
     most_pages = max(_REPEATED_PAGES, _REPEATED_SHARE * len(pages))
     at_position: dict[tuple[object, ...], set[int]] = defaultdict(set)
-    of_size: dict[tuple[object, ...], set[int]] = defaultdict(set)
     bands: dict[tuple[int, ...], set[int]] = defaultdict(set)
     for placement in placements:
         if placement.figure_id is not None:
             at_position[placement.figure_id, *_position(placement.bbox)].add(placement.page)
-            of_size[placement.figure_id, *_size(placement.bbox)].add(placement.page)
         if _is_band(placement, by_number[placement.page]):
             bands[_position(placement.bbox)].add(placement.page)
 
@@ -132,10 +130,6 @@ def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> l
             return replace(placement, role=Role.DECORATIVE, reason=reason)
         if _is_band(placement, page) and (count := len(bands[_position(box)])) > most_pages:
             return replace(placement, role=Role.DECORATIVE, reason=f"at the edge of {count} pages, one like the other")
-        is_ornament = _has_weak_claim(placement) and is_small(box, page)
-        if is_ornament and (count := len(of_size[name, *_size(box)])) > most_pages:
-            role = Role.DECORATIVE if _is_at_edge(box, page) else Role.ICON
-            return replace(placement, role=role, reason=f"small, and on {count} pages")
         return placement
 
     return [final(placement) for placement in placements]
@@ -188,7 +182,3 @@ def _inside(page: Page) -> BBox:
 
 def _position(box: BBox) -> tuple[int, ...]:
     return tuple(round(side / _SAME_POSITION_PT) for side in box)
-
-
-def _size(box: BBox) -> tuple[int, ...]:
-    return round(box.width / _SAME_POSITION_PT), round(box.height / _SAME_POSITION_PT)

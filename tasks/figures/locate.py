@@ -14,6 +14,7 @@ from tasks.figures.anchor import anchor, whole_caption
 from tasks.figures.backgrounds import (
     MOST_PARAGRAPH_LINES,
     is_heading_background,
+    is_note_background,
     without_bleed,
     without_paragraphs,
 )
@@ -71,7 +72,6 @@ SAME_CENTRE_PT, SAME_SIZE, FEWEST_ALIKE = 4.0, 1.8, 2
 FEWEST_FILLED = 8
 """Minimum filled shapes of a picture without strokes."""
 
-
 LABELLED_SHARE = 0.8
 """Minimum share of the letters over rules and boxes that a layout model gives to a table, a list or a heading."""
 _OF_LAYOUT = frozenset(
@@ -128,7 +128,7 @@ def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[PictureRegion],
         return None
     boxes = [*(mark.bbox for mark in inked), *(region.bbox & frame for region in inner), *texts]
     part = Part(union(boxes), tuple(inked), tuple(inner), framed=True)
-    drawn = part.strokes or len(inner) > 1 or part.shapes + part.rules >= FEWEST_MARKS or _is_outline(part, texts)
+    drawn = part.strokes or len(inner) > 1 or part.shapes + part.rules >= FEWEST_MARKS
     return part if drawn else None
 
 
@@ -147,11 +147,6 @@ def _is_table_of_pictures(marks: Sequence[Mark], pictures: Sequence[BBox], text:
     if not rules or not pictures or any(overlap(rule, box.grown(-TOUCH_PT)) for rule in rules for box in pictures):
         return False
     return is_table(Part(union(rules), tuple(marks)), text.lines, pictures)
-
-
-def _is_outline(part: Part, texts: Sequence[BBox]) -> bool:
-    """Return whether a part is a bare outline, such as a square that a manual shows how to draw."""
-    return not texts and part.shapes > 0 and not any(mark.filled for mark in part.marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +230,7 @@ def _is_picture(part: Part, text: PageText) -> bool:
         return paragraphs <= MOST_PARAGRAPH_LINES
     if paragraphs > MOST_PARAGRAPHS:
         return False
-    return part.strokes >= FEWEST_STROKES or has_bars(part, text.lines) or _has_shapes(part, inner)
+    return part.strokes >= FEWEST_STROKES or has_bars(part, text.lines) or _has_shapes(part)
 
 
 def _is_of_column(part: Part, pictures: Sequence[Part]) -> bool:
@@ -250,10 +245,9 @@ def _is_of_column(part: Part, pictures: Sequence[Part]) -> bool:
     return len(alike) >= FEWEST_ALIKE
 
 
-def _has_shapes(part: Part, inner: Sequence[Line]) -> bool:
-    """Return whether there are enough filled shapes for a picture, and they are not a table's rows."""
-    filled = sum(mark.filled and not mark.is_rule for mark in part.marks)
-    return filled >= FEWEST_FILLED
+def _has_shapes(part: Part) -> bool:
+    """Return whether there are enough filled shapes for a picture."""
+    return sum(mark.filled and not mark.is_rule for mark in part.marks) >= FEWEST_FILLED
 
 
 def captioned_parts(parts: Sequence[Part], graphics: Sequence[Part], text: PageText) -> list[list[Part]]:
@@ -329,7 +323,9 @@ def locate(
 def _drawings_and_tables(page: BBox, placed: Placed, text: PageText) -> tuple[list[Part], tuple[Ruling, ...]]:
     """Return the drawings outside placed graphics, and the rules of the tables among them."""
     joined = join_marks(page, placed.marks, text.body)
-    visible_parts = join_bars(joined, text.lines)
+    visible_parts = [
+        part for part in join_bars(joined, text.lines) if not is_note_background(part, text.lines, placed.pictures)
+    ]
     tables = [ruled_table(part, text.lines, [region.bbox for region in placed.pictures]) for part in visible_parts]
     drawings = [part for part, table in zip(visible_parts, tables, strict=True) if table is None]
     return drawings, tuple(table for table in tables if table is not None)

@@ -124,11 +124,12 @@ def _is_number(line: Line) -> bool:
 
 
 def _runs(rows: Sequence[_Row], left_out: Set[Line]) -> Iterator[range]:
-    """Yield runs of rows in monospace, one below the other."""
+    """Yield runs of rows in monospace, one below the other; an empty line of a listing has a number alone."""
     start: int | None = None
     in_sentence = False
     for at, row in enumerate(rows):
-        is_code_row = row.is_mono and not _BULLET.match(row.text) and left_out.isdisjoint(row.parts)
+        numbered = row.is_number and start is not None and _begins_with(row, rows[at - 1])
+        is_code_row = (row.is_mono or numbered) and not _BULLET.match(row.text) and left_out.isdisjoint(row.parts)
         if start is not None and not (is_code_row and _follows(rows[at - 1], row)):
             yield range(start, at)
             start = None
@@ -137,6 +138,11 @@ def _runs(rows: Sequence[_Row], left_out: Set[Line]) -> Iterator[range]:
             start = at
     if start is not None:
         yield range(start, len(rows))
+
+
+def _begins_with(number: _Row, row: _Row) -> bool:
+    first = row.parts[0]
+    return _is_number(first) and abs(first.bbox.x1 - number.bbox.x1) <= number.size
 
 
 def _follows(above: _Row, below: _Row) -> bool:

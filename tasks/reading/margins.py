@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from schemas.documents import Furniture, LayoutLabel, Line, Page
+from schemas.documents import Furniture, LayoutLabel, Line, OutlineEntry, Page
 from schemas.drawings import EDGE_SHARE
 from schemas.geometry import BBox
-from schemas.text import ROMAN, caption_label, roman_value
+from schemas.text import ROMAN, caption_label, roman_value, title_letters
 from tasks.reading.blocks import ENDS_SENTENCE
 from tasks.reading.outline import LARGER, body_size
 from tasks.tables.align import contents_entries, levels_of
@@ -140,7 +140,9 @@ def line_numbers(lines: Sequence[Line], body: float) -> list[Line]:
     return []
 
 
-def find_margins(lines: Sequence[Line], pages: Sequence[Page]) -> dict[Line, Furniture]:
+def find_margins(
+    lines: Sequence[Line], pages: Sequence[Page], outline: Sequence[OutlineEntry] = ()
+) -> dict[Line, Furniture]:
     """Return the lines of a document that aren't content, with their role.
 
     A line in the outer tenth of its page, as the reader sees it, is a margin if it is a page number, by its words or because it
@@ -151,6 +153,7 @@ def find_margins(lines: Sequence[Line], pages: Sequence[Page]) -> dict[Line, Fur
     Args:
         lines: Page after page.
         pages: All pages of the document.
+        outline: The PDF's own, if it has one: where a section begins, its title isn't a margin if it is there once.
     """
     by_number = {page.page: page for page in pages}
     alike: dict[tuple[str, int, int], list[Line]] = defaultdict(list)
@@ -172,6 +175,8 @@ def find_margins(lines: Sequence[Line], pages: Sequence[Page]) -> dict[Line, Fur
                 heights[edge.side, edge.away, line.size].append(line)
     margins = dict.fromkeys(_page_numbers(numbers, by_number), Furniture.PAGE_NUMBER)
     margins |= _running_lines(alike, heights, len(pages), body)
+    for line in _titles(lines, outline):
+        margins.pop(line, None)
     return margins | find_furniture(lines, by_number, margins, body)
 
 
@@ -224,6 +229,20 @@ def _is_head_by_label(line: Line) -> bool:
     return (
         _is_labelled(line) and line.bbox.width > line.bbox.height and not is_sentence and caption_label(line.text) is None
     )
+
+
+def _titles(lines: Sequence[Line], outline: Sequence[OutlineEntry]) -> list[Line]:
+    """Return the lines with the words of an entry of the outline, at or below its destination and larger than others alike."""
+    by_title: dict[tuple[int, str], list[Line]] = defaultdict(list)
+    for line in lines if outline else ():
+        by_title[line.page, title_letters(line.text)].append(line)
+    titles: list[Line] = []
+    for entry in outline:
+        alike = sorted(by_title.get((entry.page, title_letters(entry.title)), []), key=lambda line: -line.size)
+        # The running head of the page may have the same words, in smaller letters.
+        is_alone = alike and all(smaller.size < alike[0].size for smaller in alike[1:])
+        titles += alike[:1] if is_alone and alike[0].bbox.y1 >= (entry.y or 0.0) else []
+    return titles
 
 
 def _is_labelled(line: Line) -> bool:

@@ -176,9 +176,10 @@ class _PageText:
         return {number: union(spot.box for spot in group) for number, group in groupby(self._text, key=_block_of)}
 
     def place(self, number: int) -> PicturePlace:
-        """Return a picture's position."""
-        picture_place = self._beside_or_between(number)
-        return picture_place._replace(step=self._with_headed(picture_place.step, number))
+        """Return a picture's position, never after text that is printed on it."""
+        picture_place, box = self._beside_or_between(number), self._pictures[number]
+        on_it = min((spot.at for spot in self._text if box.contains(spot.box)), default=picture_place.at)
+        return picture_place._replace(at=min(picture_place.at, on_it), step=self._with_headed(picture_place.step, number))
 
     def _with_headed(self, lines: tuple[tuple[int, int], ...], number: int) -> tuple[tuple[int, int], ...]:
         """Add to a title the step below it if that is level with the picture.
@@ -309,8 +310,9 @@ class _PageText:
     def _amid(self, box: BBox, level: _Level) -> PicturePlace:
         """Return the position of a picture with text at both sides: after what is read first, if the other side follows."""
         first, then = level[::-1] if self._right_to_left else level
-        if then[0].step < first[-1].step:
-            # The sides are two columns of the page, and the picture is in the nearer one.
+        spots_between = [spot for spot in self._text if first[-1].step < spot.step < then[0].step]
+        if then[0].step < first[-1].step or not all(_is_level(spot.box, box) for spot in spots_between):
+            # Other text is read in between: the sides are two columns of the page, and the picture is in the nearer one.
             side = min(level, key=lambda side: _distance_across(side, box))
             return self._by_steps(box, side, at_left=side is level.left)
         steps = dict.fromkeys([first[-1].step, then[0].step])
@@ -322,9 +324,11 @@ class _PageText:
     def _by_steps(self, box: BBox, side: Sequence[_Spot], *, at_left: bool) -> PicturePlace:
         """Return the position of a picture with text at one side."""
         steps = sorted({spot.step for spot in side})
-        lines = tuple(at for step in steps for at in self._lines_of(step))
-        is_behind = len(steps) == 1 and at_left != self._right_to_left
-        picture_place = self._behind(steps[0], lines) if is_behind else self._before(steps[0], lines)
+        # Steps of which only a line is level with the picture count if none is level as a whole.
+        level = [step for step in steps if is_level(self._boxes[step], box)] or steps
+        lines = tuple(at for step in level for at in self._lines_of(step))
+        is_behind = len(level) == 1 and at_left != self._right_to_left
+        picture_place = self._behind(level[0], lines) if is_behind else self._before(level[0], lines)
         return picture_place._replace(is_level=True, is_behind=is_behind)
 
     def _by_height(self, box: BBox) -> PicturePlace:

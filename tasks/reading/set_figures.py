@@ -142,8 +142,6 @@ def _by_position(
         step = tuple(line for at, line_at in position.step for line in _lines_at(parts[at][1], line_at)) if position else ()
         figure = _figure(placement, inner, step)
         number = position.at[0] if position else len(parts)
-        if number and number < len(parts) and parts[number][0] == parts[number - 1][0]:
-            number += 1  # never between a figure and its caption
         if number == len(parts):
             last.extend(figure)
         else:

@@ -48,7 +48,7 @@ from tasks.reading.set_tables import join_continued, with_tables
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "44"
+STRUCTURE_VERSION = "45"
 
 SCAN_SHARE = 0.5
 """Minimum share of a page that a scan covers to which a system added lines in the margins."""
@@ -226,7 +226,7 @@ def structure(
     parsed = with_roles(parsed, corrections)
     contents = [*_contents(parsed)]
     lines = tuple(line for content in contents for line in content.lines)
-    margins = find_margins(lines, parsed.pages)
+    margins = find_margins(lines, parsed.pages, parsed.outline)
     headings = Headings(lines, parsed.outline, margins.keys())
     hyphenated = hyphenated_words(lines)
     typewritten = is_typewritten(lines)

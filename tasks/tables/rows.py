@@ -97,10 +97,11 @@ def split_rows(band: Row, rotation: int) -> list[Row]:
     """
     across, down = WRITTEN[rotation % 360]
     upright_cells = {column: cell.turned((across, down)) for column, cell in enumerate(band) if cell is not None}
+    # A cell that extends beyond another's rule is beside all rows.
+    high = max((cell.bbox.y0 for cell in upright_cells.values()), default=0.0)
     low = min((cell.bbox.y1 for cell in upright_cells.values()), default=0.0)
-    if any(cell.bbox.y1 > low for cell in upright_cells.values()):
-        return [band]  # a cell that extends beyond another's rule is beside all rows
-    columns = {column: cell for column, cell in upright_cells.items() if cell.lines}
+    beside_all = {column for column, cell in upright_cells.items() if cell.bbox.y0 < high or cell.bbox.y1 > low}
+    columns = {column: cell for column, cell in upright_cells.items() if cell.lines and column not in beside_all}
     # Lines of one column alone are a wrapped cell: beside them there are no rows to see.
     if sum(len(cell.lines) > 1 for cell in columns.values()) < 2:
         return [band]
@@ -115,8 +116,9 @@ def split_rows(band: Row, rotation: int) -> list[Row]:
     for top, end in pairwise([-math.inf, *cuts, math.inf]):
         row: list[TableCell | None] = []
         for column, cell in enumerate(band):
-            if cell is None:
-                row.append(None)
+            if cell is None or column in beside_all:
+                # Such a cell is in the first row, and covers its place in the others.
+                row.append(None if rows else cell)
                 continue
             box = upright_cells[column].bbox
             box = turned(box._replace(y0=max(top, box.y0), y1=min(end, box.y1)), (across, -down))

@@ -58,23 +58,9 @@ def test_a_scan_at_the_same_position_on_many_pages_is_a_background() -> None:
     assert [(placement.role, placement.figure_id) for placement in decided] == [(Role.BACKGROUND, None)] * 4
 
 
-def test_a_logo_at_the_edge_of_a_page_of_another_size_is_decorative_too_and_one_in_its_text_is_not() -> None:
-    pages = [*_pages(5), Page(6, 842, 595, 0, 100)]
-    logos = [_placed(number, LOGO) for number in range(1, 6)]
-    last_page_images = [_placed(6, BBox(760, 20, 800, 50)), _placed(6, BBox(200, 200, 420, 340))]
-    assert _roles(without_repeats([*logos, *last_page_images], pages)) == [Role.DECORATIVE] * 6 + [Role.CONTENT]
-
-
 def test_a_picture_at_different_positions_on_many_pages_is_content() -> None:
     pictures = [_placed(number, _moved(BOX, 0, 60 * number)) for number in range(1, 6)]
     assert _roles(without_repeats(pictures, _pages(5))) == [Role.CONTENT] * 5
-
-
-def test_a_small_picture_on_many_pages_is_an_icon_wherever_it_is_unless_it_has_a_caption() -> None:
-    small = BBox(100, 100, 160, 140)
-    pictures = [_placed(number, _moved(small, 0, 60 * number)) for number in range(1, 5)]
-    captioned = _placed(5, _moved(small, 0, 300), reason=CAPTIONED)
-    assert _roles(without_repeats([*pictures, captioned], _pages(5))) == [Role.ICON] * 4 + [Role.CONTENT]
 
 
 def test_a_band_at_the_edge_of_many_pages_is_decorative_whatever_is_written_on_it() -> None:

@@ -166,15 +166,6 @@ def test_the_model_tells_the_same_of_the_same_page() -> None:
     assert first_regions
 
 
-def test_numbered_items_in_columns_are_read_in_the_order_of_their_numbers() -> None:
-    positions = [(1, 72, 100), (3, 220, 100), (2, 72, 112), (4, 220, 112)]
-    lines = [
-        PageLine(Line(1, 0, BBox(x, y, x + 60, y + SIZE), f"{number}. Port", SIZE, bold=False), True)
-        for number, x, y in positions
-    ]
-    assert _texts(lines, LayoutLabel.ITEM) == [["1. Port"], ["2. Port"], ["3. Port"], ["4. Port"]]
-
-
 def test_a_heading_that_the_outline_leaves_out_is_one_below_its_section() -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)

@@ -400,18 +400,6 @@ def test_a_picture_at_the_same_position_on_many_pages_is_decorative() -> None:
     assert roles == {(450, 30, 510, 70): {Role.DECORATIVE}, BOX: {Role.CONTENT}}
 
 
-def test_a_logo_at_the_edge_of_a_rotated_page_is_decorative_too() -> None:
-    document = pymupdf.open()
-    for _ in range(5):
-        document.new_page(width=595, height=842).insert_image((500, 20, 560, 60), stream=picture(1))
-    turned = document.new_page(width=595, height=842)
-    turned.insert_image((535, 760, 575, 820), stream=picture(1), rotate=90)
-    turned.set_rotation(90)
-    turned.insert_image((200, 300, 320, 380), stream=picture(1), rotate=90)
-    parsed, _ = _read(document.tobytes())
-    assert [placement.role for placement in parsed.placements] == [Role.DECORATIVE] * 5 + [Role.CONTENT, Role.DECORATIVE]
-
-
 def test_a_logo_over_the_title_of_the_first_page_is_decorative_and_a_picture_under_it_is_not() -> None:
     document = pymupdf.open()
     page = document.new_page()
@@ -588,20 +576,6 @@ def test_labels_drawn_over_an_image_are_part_of_the_picture() -> None:
     assert [line.text for line in parsed.lines if line.inside == placement.order] == ["Inlet"]
     colours = {colour for _, colour in _seen(parsed, images).getcolors(1 << 20) or []}
     assert {(255, 0, 0), WHITE} <= colours, "the label and the arrow are in the pixels"
-
-
-def test_a_logo_is_no_part_of_the_captioned_picture_under_it() -> None:
-    def draw(page: pymupdf.Page) -> None:
-        page.insert_image((473, 24, 533, 42), stream=picture(9), keep_proportion=False)
-        page.draw_line((62, 48), (533, 48))
-        _plot(page, left_x=300, top=70)
-        page.insert_text((300, 250), "Figure 1: Torque over speed", fontsize=10)
-
-    parsed, _ = _read(_document(draw))
-    logo, plot = sorted(parsed.placements, key=lambda placement: placement.bbox.y0)
-    assert _near(logo.bbox, (473, 24, 533, 42))
-    assert 55 < plot.bbox.y0 < 75
-    assert plot.reason == "has a caption"
 
 
 def test_a_caption_of_two_lines_over_its_picture_does_not_part_itself_from_it() -> None:

@@ -226,6 +226,7 @@ FAULTS: dict[str, Setup] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_figure_is_described_and_paid_for_once(
     fault: str, corpus: Callable[..., Workspace], server: BatchServer, monkeypatch: pytest.MonkeyPatch

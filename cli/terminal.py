@@ -133,17 +133,17 @@ def reporting() -> Iterator[Report]:
     tasks: dict[str, TaskID] = {}
     lock = threading.Lock()
 
-    def write_line(step: str, done: int, total: int, spent: str = "") -> None:
-        tenth = 10 * done // total if total else 10
+    def write_line(step: str, done_count: int, total: int, spent: str = "") -> None:
+        tenth = 10 * done_count // total if total else 10
         if tenths.get(step) != tenth:
             tenths[step] = tenth
-            say(f"{step}: {done} of {total}{f', {spent}' if spent else ''}")
+            say(f"{step}: {done_count} of {total}{f', {spent}' if spent else ''}")
 
-    def update_bar(step: str, done: int, total: int, spent: str = "") -> None:
+    def update_bar(step: str, done_count: int, total: int, spent: str = "") -> None:
         with lock:
             if step not in tasks:
                 tasks[step] = progress.add_task(step, total=total, spent=spent)
-            progress.update(tasks[step], completed=done, total=max(total, done), spent=spent)
+            progress.update(tasks[step], completed=done_count, total=max(total, done_count), spent=spent)
 
     if not _errors.is_terminal:
         yield write_line

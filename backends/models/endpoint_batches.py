@@ -80,8 +80,8 @@ class BatchEndpoint(Endpoint):
                 "%s: batch %s: %s", self._calls.where, batch.id, self._calls.shown(str(batch.errors.data[0].message))
             )
         counts = batch.request_counts
-        done = counts.completed + counts.failed if counts else 0
-        return BatchState(batch.id, done, batch.status in _ENDED, batch.output_file_id)
+        done_count = counts.completed + counts.failed if counts else 0
+        return BatchState(batch.id, done_count, batch.status in _ENDED, batch.output_file_id)
 
     def outcomes(self, name: str, state: BatchState, requests: Iterable[str]) -> Iterator[tuple[str, Outcome, Usage]]:
         """Yield the outcome of each of the requests that the server has replied to, once, with what it used."""
@@ -89,7 +89,7 @@ class BatchEndpoint(Endpoint):
         async def read(client: "AsyncOpenAI") -> bytes:
             return (await client.files.content(state.output)).content if state.output else b""
 
-        left = set(requests)
+        unanswered = set(requests)
         for line in self._called(name, read).splitlines():
             try:
                 reply = json.loads(line)
@@ -97,7 +97,7 @@ class BatchEndpoint(Endpoint):
                 if response["status_code"] != 200:
                     continue
                 body = response["body"]
-                left.remove(request_id)
+                unanswered.remove(request_id)
             except (ValueError, LookupError, TypeError):  # no reply, one to something else, or a second one
                 continue
             yield request_id, *self._calls.outcome_in(body)

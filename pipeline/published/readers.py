@@ -103,8 +103,8 @@ class ReaderIndex:
 class _Visible(Mapping[str, Value]):
     """A mapping by document without the documents that a reader may not see; nothing of it is copied."""
 
-    def __init__(self, whole: Mapping[str, Value], rights: Rights, principals: Principals) -> None:
-        self._whole, self._rights, self._principals = whole, rights, principals
+    def __init__(self, values: Mapping[str, Value], rights: Rights, principals: Principals) -> None:
+        self._whole, self._rights, self._principals = values, rights, principals
 
     def __getitem__(self, doc_id: str) -> Value:
         if not self._rights.allows(doc_id, self._principals):
@@ -128,8 +128,8 @@ class _Visible(Mapping[str, Value]):
 class _ReaderRows(DocumentRows):
     """The rows of documents that a reader may see; of the others none."""
 
-    def __init__(self, whole: DocumentRows, visible: Mapping[str, Any]) -> None:
-        self._whole, self._visible = whole, visible
+    def __init__(self, rows: DocumentRows, visible: Mapping[str, Any]) -> None:
+        self._whole, self._visible = rows, visible
 
     def files(self, doc_id: str) -> list[str]:
         return self._whole.files(doc_id) if doc_id in self._visible else []
@@ -151,22 +151,22 @@ class ReaderVersion(OpenVersion):
     principals: Principals
 
     @classmethod
-    def of(cls, whole: OpenVersion, rights: Rights, principals: Principals) -> "ReaderVersion":
+    def of(cls, version: OpenVersion, rights: Rights, principals: Principals) -> "ReaderVersion":
         """Return a version as a reader with some principals sees it."""
 
         def sees(doc_id: str) -> bool:
             return rights.allows(doc_id, principals)
 
-        allowed = rights.seen_by(principals, rights_of_rows(whole.workspace.store, whole.version), whole.sources)
+        allowed = rights.seen_by(principals, rights_of_rows(version.workspace.store, version.version), version.sources)
         visible = {
             name: None if documents is None else _Visible(documents, rights, principals)
-            for name, documents in (("sources", whole.sources), ("pages", whole.pages), ("tagged", whole.tagged))
+            for name, documents in (("sources", version.sources), ("pages", version.pages), ("tagged", version.tagged))
         }
-        attributes = {field.name: getattr(whole, field.name) for field in fields(OpenVersion)} | visible
+        attributes = {field.name: getattr(version, field.name) for field in fields(OpenVersion)} | visible
         # A revision is valid for a reader who may see none of those that supersede it.
-        valid = whole.own_fields.valid_for(lambda doc_ids: rights.which(doc_ids, principals))
-        attributes["index"] = ReaderIndex(whole.index, allowed, sees, valid)
-        return cls(**attributes, whole=whole, rights=rights, principals=principals)
+        valid = version.own_fields.valid_for(lambda doc_ids: rights.which(doc_ids, principals))
+        attributes["index"] = ReaderIndex(version.index, allowed, sees, valid)
+        return cls(**attributes, whole=version, rights=rights, principals=principals)
 
     @property
     def longest(self) -> int:

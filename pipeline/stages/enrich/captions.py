@@ -134,8 +134,8 @@ class _Work:
         shows what the server takes before a batch fails for it.
         """
         options, is_batch = self._captioner.options, self._captioner.options.mode == "batch"
-        ended = [*self._batches.sent()]
-        total, unanswered = self._take_replies(ended)
+        sent_batches = [*self._batches.sent()]
+        total, unanswered = self._take_replies(sent_batches)
         if not is_batch:
             requests = self._requests(options)
         elif unanswered:
@@ -143,16 +143,16 @@ class _Work:
         else:
             requests = islice(self._requests(options), 1)
         total += self._call(requests, calls, report)
-        for batch, _ in ended:
+        for batch, _ in sent_batches:
             self._batches.forget(batch)
         if is_batch:
             self.sent = self._batches.send(self._requests(options.in_batch))
         return total
 
-    def _take_replies(self, ended: Iterable[tuple[SentBatch, BatchState]]) -> tuple[Spent, set[str]]:
+    def _take_replies(self, sent_batches: Iterable[tuple[SentBatch, BatchState]]) -> tuple[Spent, set[str]]:
         """Store the replies of batches; return their cost, and the requests without one."""
         price, total, unanswered = self._captioner.options.in_batch.price, Spent(), set[str]()
-        for batch, state in ended:
+        for batch, state in sent_batches:
             missing, descriptions = set(self._cache.missing(batch.requests)), list[Description]()
             for name, reply, usage in self._batches.model.outcomes(batch.name, state, batch.requests):
                 total += cost_of(price, usage)

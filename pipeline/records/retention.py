@@ -104,11 +104,10 @@ def _may_be_aliased(workspace: Workspace, version: str) -> bool:
 def spare_versions(workspace: Workspace, version: str | None = None) -> list[str]:
     """Return the versions whose collections are more than the server is to hold, in the order to keep them.
 
-    With ``version``, one that gets a collection is counted too: the first is the one whose collection it takes over. [] if
-    the engine is embedded.
+    With ``version``, one that gets a collection is counted too: the first is the one whose collection it takes over. Pinned
+    versions keep theirs, beside the others. [] if the engine is embedded.
     """
-    store, options, retention = workspace.store, workspace.corpus.index, workspace.corpus.retention
-    pinned_versions = frozenset(retention.pinned if retention.pinned_collections else ())
+    store, options, pinned_versions = workspace.store, workspace.corpus.index, workspace.corpus.retention.pinned
     if options.engine != "weaviate" or version in pinned_versions:
         return []
     live = read_pointer(store)

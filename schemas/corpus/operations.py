@@ -46,9 +46,8 @@ class RetentionOptions(Section):
     """How many versions are kept."""
 
     versions: int = Field(5, ge=2, le=100_000, description="Versions kept, the live one included.")
-    pinned: list[Text] = Field([], description="Versions kept beyond that, for queries that name them.")
-    pinned_collections: bool = Field(
-        False, description="Weaviate: pinned versions keep collections of their own, beside those of index.collections."
+    pinned: list[Text] = Field(
+        [], description="Versions kept beyond that, for queries that name them; on Weaviate their collections, too."
     )
 
 

@@ -391,7 +391,7 @@ def test_a_kept_version_is_brought_back_when_it_is_gone_back_to(
 def test_a_pinned_version_keeps_a_collection_of_its_own(ten_manuals: Workspace, weaviate: WeaviateServer) -> None:
     existing, corpus = _collections(weaviate), ten_manuals.corpus
     first = _change(ten_manuals, 30)
-    retention = corpus.retention.model_copy(update={"pinned": [first], "pinned_collections": True})
+    retention = corpus.retention.model_copy(update={"pinned": [first]})
     workspace = replace(ten_manuals, corpus=corpus.model_copy(update={"retention": retention}))
     for seed in range(31, 35):
         _change(workspace, seed)

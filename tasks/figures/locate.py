@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from schemas.documents import Kind, LayoutLabel, Line
-from schemas.drawings import PAGE_SHARE, RULE_PT, Image, Mark, Ruling
+from schemas.drawings import EDGE_SHARE, PAGE_SHARE, RULE_PT, Image, Mark, Ruling
 from schemas.geometry import BBox, is_level, overlap, union
 from tasks.figures.anchor import anchor, whole_caption
 from tasks.figures.backgrounds import (
@@ -71,6 +71,9 @@ SAME_CENTRE_PT, SAME_SIZE, FEWEST_ALIKE = 4.0, 1.8, 2
 """Maximum distance of the centres of symbols in a column, maximum ratio of their sides, and minimum symbols that are pictures."""
 FEWEST_FILLED = 8
 """Minimum filled shapes of a picture without strokes."""
+
+LOGO_SHARE = 0.05
+"""Maximum share of the page's height that a logo has."""
 
 LABELLED_SHARE = 0.8
 """Minimum share of the letters over rules and boxes that a layout model gives to a table, a list or a heading."""
@@ -250,21 +253,39 @@ def _has_shapes(part: Part) -> bool:
     return sum(mark.filled and not mark.is_rule for mark in part.marks) >= FEWEST_FILLED
 
 
-def captioned_parts(parts: Sequence[Part], graphics: Sequence[Part], text: PageText) -> list[list[Part]]:
-    """Return the parts of each captioned picture.
+def captioned_parts(parts: Sequence[Part], graphics: Sequence[Part], text: PageText, page: BBox) -> list[list[Part]]:
+    """Return the parts of each captioned picture. A part where pages have their logo is a caption's only if nothing else is.
 
     Text in ``graphics``, the parts that were placed as one, doesn't separate a part from its caption.
     """
     captions = [whole_caption(caption, text.lines) for caption in text.captions]
+    if not captions:
+        return []
     words = {line for caption in captions for line in caption}
     barriers = [
         line.bbox
         for line in text.body
         if line not in words and not any(part.bbox.has_middle_of(line.bbox) for part in graphics)
     ]
+    edge = [part for part in parts if _is_at_edge(part.bbox, page)]
+    groups = _by_caption([part for part in parts if part not in edge], captions, barriers)
+    unmatched_captions = [caption for number, caption in enumerate(captions) if number not in groups]
+    return [*groups.values(), *_by_caption(edge, unmatched_captions, barriers).values()]
+
+
+def _by_caption(
+    parts: Sequence[Part], captions: Sequence[Sequence[Line]], barriers: Sequence[BBox]
+) -> dict[int, list[Part]]:
     boxes = [union(line.bbox for line in caption) for caption in captions]
     members_by_caption = anchor(boxes, [part.bbox for part in parts], barriers, showing=[part.is_visible for part in parts])
-    return [[parts[index] for index in members] for members in members_by_caption.values()]
+    return {caption: [parts[index] for index in members] for caption, members in members_by_caption.items()}
+
+
+def _is_at_edge(box: BBox, page: BBox) -> bool:
+    """Return whether a box is where pages have their logo."""
+    return box.height <= LOGO_SHARE * page.height and (
+        box.y1 <= page.y0 + EDGE_SHARE * page.height or box.y0 >= page.y1 - EDGE_SHARE * page.height
+    )
 
 
 def without_stray_rules(parts: Sequence[Part]) -> list[Part]:
@@ -302,7 +323,7 @@ def locate(
     if not images and not any(part.is_visible for part in parts):
         return Located((), tables)
     # Captions come before the rules on appearance: what a caption belongs to is a figure whatever it looks like.
-    groups = captioned_parts(parts, placed.parts, text)
+    groups = captioned_parts(parts, placed.parts, text, page)
     captioned = [
         replace(with_labels(one_picture(without_stray_rules(group), text.lines), text.labels), captioned=True)
         for group in groups

@@ -117,6 +117,10 @@ def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> l
             at_position[placement.figure_id, *_position(placement.bbox)].add(placement.page)
         if _is_band(placement, by_number[placement.page]):
             bands[_position(placement.bbox)].add(placement.page)
+    # A figure's most frequent position tells of its placements at the edge of other pages, too.
+    at_one_position: dict[object, int] = defaultdict(int)
+    for (figure_id, *_), on_pages in at_position.items():
+        at_one_position[figure_id] = max(at_one_position[figure_id], len(on_pages))
 
     def final(placement: Placement) -> Placement:
         page, name, box = by_number[placement.page], placement.figure_id, placement.bbox
@@ -128,6 +132,8 @@ def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> l
             if placement.kind is Kind.SCAN:  # a template, which has no figure
                 return replace(placement, figure_id=None, raw_sha1=None, role=Role.BACKGROUND, reason=reason)
             return replace(placement, role=Role.DECORATIVE, reason=reason)
+        if (count := at_one_position[name]) > most_pages and _is_at_edge(box, page):
+            return replace(placement, role=Role.DECORATIVE, reason=f"at the edge, as on {count} other pages")
         if _is_band(placement, page) and (count := len(bands[_position(box)])) > most_pages:
             return replace(placement, role=Role.DECORATIVE, reason=f"at the edge of {count} pages, one like the other")
         return placement

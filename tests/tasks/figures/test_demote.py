@@ -100,3 +100,10 @@ def test_a_logo_in_the_margin_of_the_first_page_is_decorative_whatever_was_stamp
         Role.DECORATIVE,
         Role.CONTENT,
     ]
+
+
+def test_a_logo_at_the_edge_of_a_page_of_another_size_is_decorative_too_and_one_in_its_text_is_not() -> None:
+    pages = [*_pages(5), Page(6, 842, 595, 0, 100)]
+    logos = [_placed(number, LOGO) for number in range(1, 6)]
+    last_page_images = [_placed(6, BBox(760, 20, 800, 50)), _placed(6, BBox(200, 200, 420, 340))]
+    assert _roles(without_repeats([*logos, *last_page_images], pages)) == [Role.DECORATIVE] * 6 + [Role.CONTENT]

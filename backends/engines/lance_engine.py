@@ -1,6 +1,7 @@
 """Reads of a LanceDB table through its asynchronous interface: the synchronous one adds 2 ms to searches of 3 to 5 ms."""
 
 import asyncio
+import functools
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -24,6 +25,14 @@ Result = TypeVar("Result")
 IDS_KEPT = 300_000
 """Row ids cached for a table, some 80 MB."""
 
+SCANNED_ROWS = 5_000
+"""Rows that a filter selects up to which their vectors are all compared, without the approximate index.
+
+Of 100,000 rows 1,000 take 3.6 ms with recall 1.00, by the index 5.8 with 0.89; 5,000 take 7.4 and 6.6, 10,000 10.3 and 5.9.
+"""
+
+_CONDITIONS_KEPT = 128
+
 Scored = list[tuple[int, float]]
 """Row numbers of the engine with scores, best first, ties in no order."""
 
@@ -41,6 +50,7 @@ class LanceTable:
 
         self._table, self.schema = _run(opened())
         self._ids = _Ids()
+        self._selected = functools.lru_cache(_CONDITIONS_KEPT)(self.count)
 
     def count(self, condition: str | None = None) -> int:
         """Return the number of rows, or of those that a filter selects."""
@@ -54,13 +64,15 @@ class LanceTable:
         """Return the nearest rows with their cosine distances; ``condition`` filters them before ranking ("" for none).
 
         ``query`` is one vector, or one for each row of an array, as the column has. Of an approximate index, ``refine * limit``
-        candidates are compared by their full vectors.
+        candidates are compared by their full vectors; of few rows, all are.
         """
+        is_scanned = bool(condition) and self._selected(condition) <= SCANNED_ROWS
 
         def search() -> Any:
             vectors = [*query.astype(np.float32).reshape(-1, query.shape[-1])]
             vector_query = self._table.query().nearest_to(vectors if len(vectors) > 1 else vectors[0])
-            return vector_query.column(column).distance_type("cosine").refine_factor(refine)
+            vector_query = vector_query.column(column).distance_type("cosine")
+            return vector_query.bypass_vector_index() if is_scanned else vector_query.refine_factor(refine)
 
         return _scored_rows(search, "_distance", limit, condition)
 

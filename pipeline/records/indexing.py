@@ -94,10 +94,9 @@ def _bring_forward(
         return None
     if workspace.forwarded_from(version) is None:
         _take_over(workspace, version, counted, changes.earlier)
+    # Killed between the two writes; an earlier version that was brought back since has another collection.
     elif workspace.collection(changes.earlier) == workspace.collection(version):
-        workspace.give_up_collection(
-            changes.earlier
-        )  # killed between the two; if it was brought back since, it has another
+        workspace.give_up_collection(changes.earlier)
     index, spaces = workspace.index(version), open_vectors(store, vector_spaces)
     return bring_forward(index, changes, spaces, counted.rows, read_columns(store, version))
 

@@ -11,13 +11,13 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Literal
 
-from tests.endpoint_server import Call, EndpointServer, Reaction, answer, completion_of
+from tests.endpoint_server import Call, EndpointServer, Reaction, answer, completion_of, lent
 
 Fate = Literal["done", "expired", "failed", "refused"]
 
@@ -196,13 +196,6 @@ def _uploaded(content_type: str, body: bytes) -> bytes:
     return parts["file"]
 
 
-@contextlib.contextmanager
-def running() -> Iterator[BatchServer]:
-    """Lend a server until the block ends; raise what its script raised."""
-    server = BatchServer()
-    try:
-        yield server
-    finally:
-        server.close()
-    for mistake in server.mistakes:
-        raise mistake
+def running() -> contextlib.AbstractContextManager[BatchServer]:
+    """Lend a server of batches."""
+    return lent(BatchServer())

@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 MODEL = "tiny-vlm"
 
@@ -343,17 +343,24 @@ def completion_of(reaction: Reaction, call: Call) -> bytes:
     ).encode()
 
 
+Lent = TypeVar("Lent", bound=EndpointServer)
+
+
 @contextlib.contextmanager
-def running() -> Iterator[EndpointServer]:
+def lent(server: Lent) -> Iterator[Lent]:
     """Lend a server until the block ends.
 
     Raises:
         Exception: What its script raised.
     """
-    server = EndpointServer()
     try:
         yield server
     finally:
         server.close()
     for mistake in server.mistakes:
         raise mistake
+
+
+def running() -> contextlib.AbstractContextManager[EndpointServer]:
+    """Lend a server of completions and embeddings."""
+    return lent(EndpointServer())

@@ -116,30 +116,28 @@ class Workspace:
         """Return whether somebody began to bring a kept version's rows back, in the collection of another."""
         return self.is_taken(version) and self.forwarded_from(version) is not None
 
-    def write_index_options(
-        self, version: str, languages: Iterable[str] = (), forwarded_from: str | None = None, *, is_taken: bool = False
-    ) -> None:
-        """Write a version's index options and languages, before its collection is made.
+    def collections_of_others(self, version: str) -> set[str]:
+        """Return the names of the collections that other versions have, or that somebody began to bring back to one."""
+        other_versions = [name for name in self.store.folders("versions") if name != version]
+        return {self.collection(name) for name in other_versions if not self.is_taken(name) or self.is_half_done(name)}
 
-        ``forwarded_from`` is the version whose collection is brought forward; ``is_taken`` says that nobody may read it yet.
+    def write_index_options(self, version: str, languages: Iterable[str] = (), forwarded_from: str | None = None) -> None:
+        """Write a version's index options and languages, before its collection is made; a taken version stays taken.
+
+        ``forwarded_from`` is the version whose collection is brought forward.
         """
         options = Collection(
             **self.corpus.index.model_dump(),
             languages=sorted(languages),
             collection=self.collection(forwarded_from) if forwarded_from else self._free_name(version),
             forwarded_from=forwarded_from,
-            is_taken=is_taken,
+            is_taken=self.is_taken(version),
         )
         self._store_options(version, options)
 
     def _free_name(self, version: str) -> str | None:
         """Return a name for a version's new collection where another version has the one that bears its name; else None."""
-        other_versions = [other_version for other_version in self.store.folders("versions") if other_version != version]
-        used_names = {
-            self.collection(other_version)
-            for other_version in other_versions
-            if not self.is_taken(other_version) or self.is_half_done(other_version)
-        }
+        used_names = self.collections_of_others(version)
         name = default_name = collection_name(self.corpus.name, version)
         while name in used_names:
             name += "B"

@@ -75,8 +75,7 @@ def put_into_engine(
 
 def _take_over(workspace: Workspace, version: str, counted: Counts, earlier: str | None) -> None:
     """Give a version the collection of an earlier one, if any, which nobody may read from now on."""
-    is_taken = workspace.is_taken(version)
-    workspace.write_index_options(version, counted.documents_by_language, earlier, is_taken=is_taken)
+    workspace.write_index_options(version, counted.documents_by_language, earlier)
     if earlier is not None:
         workspace.give_up_collection(earlier)
 

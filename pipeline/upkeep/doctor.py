@@ -180,17 +180,14 @@ def _preset(workspace: Workspace) -> None:
 
 
 def _models(workspace: Workspace) -> Finding | None:
-    at_endpoints = {name: entry for name, entry in workspace.corpus.models.items() if entry.endpoint is not None}
     problems = [
         f"{name}: {problem}"
-        for name, entry in at_endpoints.items()
+        for name, entry in workspace.corpus.models.items()
         if entry.endpoint is not None
         and (problem := problem_of_server(f"models.{name}", [entry.model, entry.revision or entry.model], entry.endpoint))
     ]
-    if problems:
-        remedy = f"start it, or correct model, revision and endpoint in {workspace.file}; answers and captions of another "
-        return _warning("; ".join(problems), f"{remedy}name are taken with a note, vectors are refused")
-    return _intact(f"{len(at_endpoints)} at endpoints, which list them") if at_endpoints else None
+    remedy = f"start it, or correct model, revision and endpoint in {workspace.file}; answers and captions of another "
+    return _warning("; ".join(problems), f"{remedy}name are taken with a note, vectors are refused") if problems else None
 
 
 def _answers(workspace: Workspace) -> Finding:

@@ -130,14 +130,10 @@ def remove_versions(workspace: Workspace, removed: Sequence[str]) -> None:
 
 def _has_own_collection(workspace: Workspace, version: str) -> bool:
     """Return whether a version's collection is no other's, nor may be: on a server, a file that says so may be damaged."""
-    other_versions = [other_version for other_version in workspace.store.folders("versions") if other_version != version]
 
     def has_own() -> bool:
-        names = {
-            workspace.collection(other_version) for other_version in other_versions if not workspace.is_taken(other_version)
-        }
         is_taken = workspace.is_taken(version) and not workspace.is_half_done(version)
-        return not is_taken and workspace.collection(version) not in names
+        return not is_taken and workspace.collection(version) not in workspace.collections_of_others(version)
 
     has_its_own, damage = attempt(has_own)
     return workspace.corpus.index.engine != "weaviate" if damage is not None else bool(has_its_own)

@@ -1,5 +1,6 @@
 """A corpus on a real Weaviate: refreshed, searched, answered, rolled back, swept."""
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -335,6 +336,20 @@ def test_collections_take_turns_and_cost_what_changed(ten_manuals: Workspace, we
     published.close()
 
 
+@contextlib.contextmanager
+def _killed_after_a_row(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Kill what a block does once it has sent a row."""
+    send = WeaviateIndex._send
+
+    def killed(index: WeaviateIndex, batch: pa.RecordBatch, known: Collection[str]) -> int:
+        send(index, batch.slice(0, 1), known)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WeaviateIndex, "_send", killed)
+        yield
+
+
 def _rolled_back(workspace: Workspace, version: str) -> int:
     """Roll back to a version; return the rows that had to be brought back first."""
     manifest = read_manifest(workspace.store, version)
@@ -366,16 +381,8 @@ def test_a_kept_version_is_brought_back_when_it_is_gone_back_to(
     assert weaviate.alias("Served") == workspace.collection(versions[0])
 
     # Killed half way, and then another one: the live one stays whole, and the next sweep removes what was begun.
-    send = WeaviateIndex._send
-
-    def killed(index: WeaviateIndex, batch: pa.RecordBatch, known: Collection[str]) -> int:
-        send(index, batch.slice(0, 1), known)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(WeaviateIndex, "_send", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with _killed_after_a_row(monkeypatch), pytest.raises(KeyboardInterrupt):
         roll_back_version(workspace, versions[1])
-    monkeypatch.undo()
     _assert_as_filled(workspace, versions[0])
     with pytest.raises(NotFoundError):
         published.search(Query("machine", version=versions[1]))
@@ -410,16 +417,8 @@ def test_a_delta_that_was_killed_half_way_is_completed(
     run.parse(plan.version)
     for stage in (Stage.ENRICH, Stage.ASSEMBLE, Stage.CHECK):
         run.work(stage, plan.version)
-    send = WeaviateIndex._send
-
-    def killed(index: WeaviateIndex, batch: pa.RecordBatch, known: Collection[str]) -> int:
-        send(index, batch.slice(0, 1), known)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(WeaviateIndex, "_send", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with _killed_after_a_row(monkeypatch), pytest.raises(KeyboardInterrupt):
         run.work(Stage.BUILD, plan.version)
-    monkeypatch.undo()
     assert ten_manuals.index(plan.version).count() < _expected(ten_manuals, plan.version)
     run.work(Stage.BUILD, plan.version)
     run.work(Stage.EVALUATE, plan.version)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from backends.models.languages import Py3LangId
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.run import refresh
@@ -468,6 +469,22 @@ def test_a_question_in_a_language_that_nothing_here_knows_is_told_to_be(corpus: 
     note = "the question seems to be in de, and the documents are in en: ask in en"
     assert corpus.answer(AnswerQuery("Wie viele Schrauben hat die Winde aus Stahl?")).note == note
     assert corpus.answer(AnswerQuery("winch: 21 bar?")).note == ""
+
+
+def test_the_detector_of_languages_is_not_loaded_for_words_that_rows_have(
+    corpus: PublishedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    detected: list[str] = []
+
+    def probabilities(_: Py3LangId, text: str) -> dict[str, float]:
+        detected.append(text)
+        return {"en": 1.0}
+
+    monkeypatch.setattr(Py3LangId, "probabilities", probabilities)
+    corpus.answer(AnswerQuery("The screws of the steel winch?"))
+    assert detected == []
+    corpus.answer(AnswerQuery(foreign := "Wie viele Schrauben hat die Winde aus Stahl?"))
+    assert foreign in detected
 
 
 def _result(events: list[AnswerEvent]) -> AnswerResult:

@@ -262,9 +262,8 @@ class RefreshRun:
         if live is not None:
             raise ContractError(f"{decision_in_words(live, version)}; compare them, then publish by hand")
         override = approved.reason if refusals_in(workspace.store, manifest) else None
-        publishing.prepare_version(
-            workspace, version, holds_lease=True
-        )  # another run may have taken its collection meanwhile
+        # Another run may have taken its collection while the person decided.
+        publishing.prepare_version(workspace, version, holds_lease=True)
         publishing.make_live(workspace, version, override=override, reason=approved.reason, by=approved.by)
         return True
 

@@ -140,9 +140,11 @@ def _in_its_language(opened: OpenVersion, plan: AnswerPlan) -> AnswerPlan:
     language = question_language(words, opened.settings().embedding_models.text_model)
     if language is None or language in (languages := opened.shown_counts.documents_by_language) or not languages:
         return plan
-    known = " or ".join(languages)
+    document_languages = " or ".join(languages)
     return replace(
-        plan, reading=f"the question seems to be in {language}, and the documents are in {known}: ask in {known}"
+        plan,
+        reading=f"the question seems to be in {language}, and the documents are in {document_languages}: "
+        f"ask in {document_languages}",
     )
 
 

@@ -98,7 +98,7 @@ def check_ended(workspace: Workspace, report: Report) -> None:
         raise waiting(report, sum(state.done for _, state in batches), sum(len(batch.requests) for batch, _ in batches))
 
 
-def waiting(report: Report, done: int, total: int) -> WaitingError:
+def waiting(report: Report, done_count: int, total: int) -> WaitingError:
     """Report the progress of batches, and return the error."""
-    report(Step.CAPTION, done, total, "in batches; stop, and the next refresh goes on")
-    return WaitingError(f"{done:,} of {total:,} requests in batches are done; the next refresh goes on")
+    report(Step.CAPTION, done_count, total, "in batches; stop, and the next refresh goes on")
+    return WaitingError(f"{done_count:,} of {total:,} requests in batches are done; the next refresh goes on")

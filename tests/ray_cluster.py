@@ -10,11 +10,12 @@ import sys
 import sysconfig
 import tempfile
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from filelock import FileLock
 
 from tests.free_port import free_port
 from tests.waiting import wait_for
@@ -96,13 +97,21 @@ def _listens(port: int) -> bool:
 
 @contextlib.contextmanager
 def running(*cpus: int, gpus: int = 0, environment: Mapping[str, str] | None = None) -> Iterator[RayCluster]:
-    """Lend a cluster until the block ends.
+    """Lend a cluster until the block ends; another process's waits until then.
+
+    Two clusters on one machine take the ports of their clients' servers from one range (23000 to 23999). Two that take
+    one at the same moment both listen on it, since gRPC sets ``SO_REUSEPORT``, and a client joins either of them.
 
     Args:
         cpus: CPUs of each node, the head's first.
         gpus: Pretended GPUs of each node.
         environment: What its nodes have in their environment beside what is here.
     """
+    with FileLock(Path(tempfile.gettempdir()) / f"inset-ray-cluster-{os.getuid()}.lock"):
+        yield from _running(cpus, gpus, environment or {})
+
+
+def _running(cpus: Sequence[int], gpus: int, environment: Mapping[str, str]) -> Iterator[RayCluster]:
     # A socket's path has 107 bytes at most, and Ray puts folders of its own into it.
     folder = Path(tempfile.mkdtemp(prefix="ray-"))
     venv.create(folder / "venv", symlinks=True)
@@ -115,10 +124,7 @@ def running(*cpus: int, gpus: int = 0, environment: Mapping[str, str] | None = N
     }
     path = os.pathsep.join([str(folder / "venv" / "bin"), inherited.get("PATH", os.defpath)])
     cluster_environment = (
-        inherited
-        | AUTH
-        | {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
-        | dict(environment or {})
+        inherited | AUTH | {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"} | dict(environment)
     )
     cluster = RayCluster(folder, cluster_environment)
     try:

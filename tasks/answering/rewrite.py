@@ -86,7 +86,10 @@ def with_subject(question: str, history: Sequence[Turn]) -> str:
 MOST_QUESTIONS = 3
 """Questions that are answered one by one: each is a search."""
 
-_NEXT_QUESTION = re.compile(r"(?<=\?)\s+(?=\w)|,?\s+and\s+(?=(?:how|what|when|where|which|who|whose|why)\b)", re.IGNORECASE)
+_NEXT_QUESTION = re.compile(
+    r"(?<=\?)\s+(?=\w[^?]*\?)|,?\s+and\s+(?=(?:how|what|when|where|which|who|whose|why)\b)", re.IGNORECASE
+)
+"""Where a further question begins; what follows the last question mark ("Answer in millions.") is none."""
 
 
 def questions_in(text: str) -> list[str]:

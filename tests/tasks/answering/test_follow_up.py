@@ -45,6 +45,7 @@ def test_a_question_that_goes_back_to_a_topic_is_asked_about_that(question: str,
         ),
         ("How and where is the pump mounted?", ["How and where is the pump mounted?"]),
         ("Does the pump need oil and water?", ["Does the pump need oil and water?"]),
+        ("What does the pump weigh? Answer in kilograms.", ["What does the pump weigh? Answer in kilograms."]),
     ],
 )
 def test_two_questions_in_one_are_answered_one_by_one(text: str, questions: list[str]) -> None:

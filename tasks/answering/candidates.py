@@ -29,12 +29,20 @@ NEAR, WORDS, RANKED = 1.0, 0.4, 0.4
 _HOW = re.compile(
     r"\bhow (?:do|can|to|should|must|would|does one)\b|\bsteps?\b|\bprocedure\b|\bin which order\b", re.IGNORECASE
 )
+_YES_NO = re.compile(
+    r"(?:[^,?]*,\s+)?(?:is|are|was|were|does?|did|can|could|has|have|had|will|would|should|must|may|might)\b", re.IGNORECASE
+)
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ies|ed|es|s|ly|y|e)$")
 
 
 def is_how_to(question: str) -> bool:
     """Return whether a question asks for a procedure."""
     return _HOW.search(question) is not None
+
+
+def is_yes_no(question: str) -> bool:
+    """Return whether a question begins with an auxiliary verb, or has one behind its first comma."""
+    return _YES_NO.match(question) is not None
 
 
 class Candidate(NamedTuple):

@@ -4,7 +4,6 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import Literal, NamedTuple
 
 from schemas.evidence import CitedFigure, Hit, Span
@@ -312,35 +311,13 @@ def _marked_by(marker: re.Match[str]) -> tuple[int, int]:
     return (_LETTERS, ord(letter[1].lower()) - ord("a") + 1) if letter else (_BULLETS, 0)
 
 
-def kept_blocks(passage: Passage) -> list[int]:
-    """Return the blocks to show: those of the rows found, the lists that cross their edges, and what the last one introduces."""
+def kept_blocks(passage: Passage) -> range:
+    """Return the blocks of the rows found, without a heading at the end."""
     blocks = passage.blocks
     numbers = [number for number, block in enumerate(blocks) if not passage.found_rows.isdisjoint(block.rows)]
-    if not numbers:
-        return []
-    first, last = numbers[0], numbers[-1]
-    lists = runs(blocks)
-    for run in lists:
-        if run.start <= first < run.stop:
-            introduction = paragraph_before(blocks, run.start)
-            first = introduction if introduction is not None and blocks[introduction].introduces else run.start
-        if run.start <= last < run.stop:
-            last = run.stop - 1
-    # A heading at the end is that of a text that isn't shown.
-    while last > first and blocks[last].style == "heading":
-        last -= 1
-    if blocks[last].introduces:
-        introduced = (run.stop for run in [*lists, *_code_runs(blocks)] if run.start == last + 1)
-        last = max(introduced, default=last + 1) - 1
-    return list(range(first, last + 1))
-
-
-def _code_runs(blocks: Sequence[PassageBlock]) -> Iterator[range]:
-    """Yield runs of blocks that a sentence with a colon introduces beside lists: code or a table, with the figures in it."""
-    for is_introduced, run in groupby(enumerate(blocks), lambda pair: pair[1].style in ("code", "table", "figure")):
-        numbers = [number for number, _ in run]
-        if is_introduced:
-            yield range(numbers[0], numbers[-1] + 1)
+    while len(numbers) > 1 and blocks[numbers[-1]].style == "heading":
+        numbers.pop()
+    return range(numbers[0], numbers[-1] + 1) if numbers else range(0)
 
 
 def is_table_caption(blocks: Sequence[PassageBlock], block_number: int) -> bool:

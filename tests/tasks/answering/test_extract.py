@@ -363,6 +363,29 @@ def test_the_sentence_that_answers_best_comes_first() -> None:
     assert folded == [LONG, LONG]
 
 
+def test_a_yes_no_question_is_answered_from_the_sentence_that_decides_on() -> None:
+    items = [
+        "• The watch shows tides.",
+        "• Tides of all regions are not shown by the watch.",
+        "• The watch shows the moon.",
+    ]
+    text = f"Take care. The watch is charged. The watch can't be charged in water.\n\n{LONG}"
+    for question in ("Does the watch show tides of all regions?", "If I travel, does the watch show tides of all regions?"):
+        assert _unfolded(_ask(question, [_hit("a", "\n\n".join(items))]))[0] == items[1]
+    assert (
+        _unfolded(_ask("Which tides of all regions are not shown by the watch?", [_hit("a", "\n\n".join(items))])) == items
+    )
+    assert _unfolded(_ask("Can the watch be charged in water?", [_hit("a", text)])) == [
+        "The watch can't be charged in water."
+    ]
+
+
+def test_long_sentences_are_marked_until_the_answer_has_its_words() -> None:
+    texts = [f"The flange bolt torque of pump {pump} is given here: {LONG}" for pump in "AB"]
+    answer = _ask("flange bolt torque of pump A", [_hit("a", "\n\n".join(texts))])
+    assert _marked(answer) == [texts[0]]
+
+
 def test_a_list_that_has_nothing_of_the_question_is_no_procedure() -> None:
     steps = [f"{number}. Part {number} shows what the window has there. {LONG}" for number in range(1, 5)]
     answer = _ask("How do I undo a change?", [_hit("a", "\n\n".join([*steps, "5. The menu has Edit, and there is undo."]))])

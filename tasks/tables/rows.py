@@ -166,7 +166,8 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, TableCell]) -> list[
     A number below a number is another row's. Words below words may be in the same cell: they are, if the first of them had no
     room on the line above. So a row begins where two columns have a number below a number, or the only column of numbers has;
     where the first column begins a new text; and where most columns have a line, and none of those is wrapped or most begin a
-    new text. All other levels continue the row above.
+    new text. All other levels continue the row above. Where all columns have a line, one of the first that begins with the word
+    that the line above begins with ("Y = ~A", "Y = +A") is a row, too, and two such rows are enough.
 
     Paragraphs and lists side by side sometimes begin together, so most columns must share three rows, and more rows than
     wrapped lines.
@@ -174,7 +175,7 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, TableCell]) -> list[
     first = min(columns)
     rooms = {column: _room(cell) for column, cell in columns.items()}
     starts: list[int] = []
-    numbered = worded = wrapped = 0
+    repeated = numbered = worded = wrapped = 0
     # The columns with a line, and those with a number, since the last start of a row.
     filled: set[int] = set()
     number_columns: set[int] = set()
@@ -186,7 +187,10 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, TableCell]) -> list[
         broad = 2 * len(level) > len(columns)
         is_new_row = len(beginning) == len(level) or 2 * len(beginning & filled) > len(level)
         evidence = len(under) + (first in beginning - under)
-        if under and (evidence >= 2 or (first in level and len(under) == len(columns) - 1)):
+        is_full = level.keys() == above.keys() == columns.keys()
+        if is_full and _text_of(level[first]).split()[0] == _text_of(above[first]).split()[0]:
+            repeated += 1
+        elif under and (evidence >= 2 or (first in level and len(under) == len(columns) - 1)):
             numbered += broad
         elif first in beginning or (broad and is_new_row):
             worded += broad and first in level and 2 * len(beginning) > len(level)
@@ -196,10 +200,10 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, TableCell]) -> list[
         starts.append(at)
         filled.clear()
         number_columns.clear()
-    sure = 1 + numbered + worded
+    sure = 1 + repeated + numbered + worded
     # Two rows are enough for a table of numbers if all columns, or all but one, have a line in both.
     paired = numbered and len(columns) > len(levels) == 2 and len(levels[0]) == len(levels[1]) >= len(columns) - 1
-    return starts if (paired or sure >= FEWEST_ROWS) and sure > wrapped else []
+    return starts if (paired or repeated == len(levels) - 1 or sure >= FEWEST_ROWS) and sure > wrapped else []
 
 
 def _are_numbers(lines: Sequence[CellLine]) -> bool:

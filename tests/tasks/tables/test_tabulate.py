@@ -371,3 +371,27 @@ def test_a_table_of_single_cells_has_no_span() -> None:
     grid = _table(CELLS)
     assert grid is not None
     assert grid.spans == ()
+
+
+@pytest.mark.parametrize(
+    ("operators", "cells", "is_rows"),
+    [
+        (("Y = ~A", "Y = +A", "Y = -A"), ("$not", "$pos", "$neg"), True),
+        (("Y = |A", "Y = !A"), ("$reduce_bool", "$logic_not"), True),
+        (("a pump", "of two"), ("takes the", "torque 40"), False),
+    ],
+)
+def test_stacked_lines_that_begin_alike_are_rows(
+    operators: tuple[str, ...], cells: tuple[str, ...], *, is_rows: bool
+) -> None:
+    ruling = Ruling(
+        BBox(72, 100, 184, 172),
+        tuple(RulePiece(x, 100, 172) for x in (72, 112, 184)),
+        tuple(RulePiece(y, 72, 184) for y in (100, 124, 172)),
+        FoundBy.RULED,
+    )
+    texts: dict[tuple[float, float], str] = {(75, 116): "Verilog", (115, 116): "Cell"}
+    for number, row in enumerate(zip(operators, cells, strict=True)):
+        texts |= {(75, 138 + 12 * number): row[0], (115, 138 + 12 * number): row[1]}
+    stacked = tuple(zip(operators, cells, strict=True)) if is_rows else (("\n".join(operators), "\n".join(cells)),)
+    assert _rows(texts, ruling)[1:] == stacked

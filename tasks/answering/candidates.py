@@ -32,6 +32,8 @@ _HOW = re.compile(
 _YES_NO = re.compile(
     r"(?:[^,?]*,\s+)?(?:is|are|was|were|does?|did|can|could|has|have|had|will|would|should|must|may|might)\b", re.IGNORECASE
 )
+_SYMBOL = re.compile(r"(?<!\S)[^\w\s\"'“”„‘’().,;:?!]+\w*")
+"""An operator, an option, or a name with a sign before it."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ies|ed|es|s|ly|y|e)$")
 
 
@@ -90,11 +92,12 @@ def _texts(passage: Passage, block: PassageBlock, template: TagTemplate) -> Iter
         if row.modality is Modality.FIGURE:
             yield row.text or row.caption
     elif block.style == "table":
-        header, *body = row.rows or [[]]
-        for cells in [header, *body][:MOST_TABLE_ROWS]:
+        compared_rows = row.rows[:MOST_TABLE_ROWS]
+        for cells in compared_rows:
             # With the names of its columns, a row of numbers has words that a question may share.
             named_cells = (
-                f"{name}: {cell}" if name and name != cell else cell for name, cell in zip(header, cells, strict=False)
+                f"{name}: {cell}" if name and name != cell else cell
+                for name, cell in zip(compared_rows[0], cells, strict=False)
             )
             yield " ".join(filter(None, (row.caption, *named_cells)))
     else:
@@ -131,8 +134,8 @@ def scores(
 
 
 def _word_scores(question: str, candidates: Sequence[Candidate], passages: Sequence[Passage]) -> list[float]:
-    terms = stems(content_words(question))
-    shared_terms = [terms & stems(candidate.context) for candidate in candidates]
+    terms = stems(content_words(question)) | {*_SYMBOL.findall(question)}
+    shared_terms = [terms & (stems(candidate.context) | {*_SYMBOL.findall(candidate.context)}) for candidate in candidates]
     frequency = Counter(word for candidate_terms in shared_terms for word in candidate_terms)
     rarity = {word: math.log(1 + (len(candidates) - count + 0.5) / (count + 0.5)) for word, count in frequency.items()}
     total_rarity = math.fsum(rarity.values()) or 1.0

@@ -72,8 +72,8 @@ class Unfolded:
         What answers is the procedure, or else the block ``best``, with what is unfolded around it; ``alone``: only behind it.
         """
         numbers = self.kept_block_numbers
-        answer = [number for number in numbers if number in self.procedure or (not self.procedure and number == best)]
-        if not self.sentences.keys() & answer:
+        answer = self.procedure or ([] if best is None else [best])
+        if self.sentences.keys().isdisjoint(answer):
             return [*numbers]
         start, stop = answer[0], answer[-1] + 1
         while not alone and start - 1 in self.sentences:
@@ -183,16 +183,12 @@ class Unfolded:
             steps = steps[:-1] if steps[-1] > best else steps[1:]
         return steps
 
-    def _show_last_sentence(self, block_number: int) -> None:
-        self._show(block_number, [len(self.passage.blocks[block_number].sentences) - 1])
-
     def _show_candidate(self, candidate: Candidate, lists: Sequence[range]) -> None:
         blocks = self.passage.blocks
         block = blocks[candidate.block]
         if block.style == "table":
             self._show(candidate.block, ())
-            has_caption = candidate.block > 0 and is_table_caption(blocks, candidate.block - 1)
-            if has_caption:
+            if candidate.block > 0 and is_table_caption(blocks, candidate.block - 1):
                 self._show(candidate.block - 1)
             return
         run = next((run for run in lists if candidate.block in run), None)
@@ -210,7 +206,7 @@ class Unfolded:
             if candidate.sentence > 0:
                 self._show(candidate.block, [candidate.sentence - 1])
             elif previous is not None:
-                self._show_last_sentence(previous)
+                self._show(previous, [len(blocks[previous].sentences) - 1])
 
     def _show_introduced(self, lists: Sequence[range]) -> None:
         """Show the list or table that an unfolded sentence with a colon introduces, and the code behind an unfolded one."""

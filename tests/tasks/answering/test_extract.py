@@ -211,6 +211,17 @@ def test_a_table_shows_the_rows_that_answer_and_its_figures_in_their_cells() -> 
     assert [figure.figure_id[:2] for figure in table.figures] == ["f2"]
 
 
+@pytest.mark.parametrize(("sign", "cell"), [("~", "$not"), ("+", "$pos"), ("-", "$neg")])
+def test_a_row_is_told_from_others_by_its_signs(sign: str, cell: str) -> None:
+    table = _table("", ["Verilog", "Cell"], ["Y = ~A", "$not"], ["Y = +A", "$pos"], ["Y = -A", "$neg"])
+    passages = [read_passage([table], {"t": 0}, TEMPLATE)]
+    rows = candidates(passages, TEMPLATE)
+    scored, _ = scores(
+        f"Which cell is Y = {sign}A?", rows, passages, lambda compared: [0.0] * len(compared), max_passages=1
+    )
+    assert cell in rows[scored.index(max(scored))].text
+
+
 def test_code_keeps_its_line_breaks_and_stands_with_the_sentence_before_it() -> None:
     code = "size(3cm);\ndraw((0,0)--(1,0));"
     answer = _ask("How do I draw a line?", [_hit("a", f"{LONG}\n\nTo draw a line, write:\n\n{code}\n\n{LONG}")])

@@ -6,6 +6,9 @@ hundredth of the documents changes, and another is made; each stage runs in a pr
 CPU-seconds are shown. Vectors are random, of unit length. Wall times of a shared machine say little: ratios
 are of CPU-seconds a row. Stages run in one process; with ``--workers``, ``assemble`` and ``check`` run on so many workers of Ray,
 too, and wall times are compared. With ``--listed``, only the plan of N listed PDFs is made, read and cut into shards.
+
+With ``--simulated``, what each refresh reads of a whole version is made up for N documents, without rows and vectors: the ledger,
+the facts of documents, the list of parts and the facts that cross documents; then a version with 1 % other documents beside it.
 """
 
 import argparse
@@ -21,8 +24,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
+from hashlib import shake_128
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from bench.table import Row, parser_of, show
 
@@ -69,6 +75,7 @@ def main() -> None:
         "--pages", type=int, default=PAGES, help=f"pages a document, {ROWS_A_PAGE} rows each (default: {PAGES})"
     )
     parser.add_argument("--listed", type=int, nargs="+", help="plan so many listed PDFs, and nothing else")
+    parser.add_argument("--simulated", type=int, nargs="+", help="read and write what versions of N documents list")
     parser.add_argument("--weaviate", metavar="URL", help="build in this server instead of in LanceDB")
     parser.add_argument("--workers", type=int, help="compare assemble and check on so many workers with one process")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -80,6 +87,10 @@ def main() -> None:
         return
     if arguments.listed:
         show("plan of made-up listings, no PDF is read", [row for listed in arguments.listed for row in _planned(listed)])
+        return
+    if arguments.simulated:
+        rows = [row for documents in arguments.simulated for row in _simulated(documents)]
+        show(f"what versions list, of documents of {_ROWS_LISTED} rows each, made up; no rows, no vectors", rows)
         return
     index = f"index: {{engine: weaviate, url: {arguments.weaviate}}}\n" if arguments.weaviate else ""
     costs: dict[int, dict[str, Cost]] = {}
@@ -131,6 +142,19 @@ def _planned(listed: int) -> Iterator[Row]:
     yield Row(f"{listed:,} plan, time a document", "CPU-µs", 1e6 * cost.cpu_s / listed)
 
 
+def _simulated(documents: int) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="inset-scale-") as folder:
+        (Path(folder) / "manuals.yaml").write_text(_CORPUS)
+        for stage in _LISTS:
+            cost = _alone(stage, Path(folder), documents, PAGES)
+            sys.stderr.write(
+                f"{documents} documents, {stage}: {cost.peak_mb:.0f} MB, {cost.cpu_s:.1f} CPU-s, {cost.wall_s:.1f} s\n"
+            )
+            if stage != "lists":
+                yield Row(f"{documents:,} {stage}, peak", "MB", cost.peak_mb, goal=f"below {MOST_MB}")
+                yield Row(f"{documents:,} {stage}, time a document", "CPU-µs", 1e6 * cost.cpu_s / documents)
+
+
 def _alone(stage: str, root: Path, documents: int, pages: int) -> Cost:
     command = [sys.executable, "-m", "bench.scale", "--stage", stage, str(root), str(documents), str(pages)]
     ran = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
@@ -146,6 +170,12 @@ def _run(stage: str, root: Path, documents: int, pages: int) -> Cost:
         "changed": partial(_change, root, documents, pages),
         "publish": partial(_publish, root, version),
         "diff": partial(_diff, root),
+        "lists": partial(_write_lists, root, documents),
+        "facts of a first version": partial(_write_facts, root, _FIRST, None, range(documents)),
+        "facts of 1 %": partial(_write_facts, root, _SECOND, _FIRST, range(0, documents, 100)),
+        "ledger": partial(_read_ledger, root),
+        "parts": partial(_read_parts, root),
+        "difference": partial(_read_difference, root),
     }
     step = steps.get(name) or _stage(root, name, version)
     began = time.monotonic()
@@ -325,6 +355,120 @@ def _write_documents(root: Path, edition: str, pages: int, numbers: Sequence[int
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
             space.write(doc_id, dict(zip(ids, vectors, strict=True)))
     return names
+
+
+# ---- what versions list ----
+
+_LISTS = ("lists", "facts of a first version", "facts of 1 %", "ledger", "parts", "difference")
+_ROWS_LISTED, _WORDED, _FIGURES = 20, 15, 5
+_DOCUMENTS_A_BATCH = 5_000
+
+
+def _name(edition: str, number: int) -> str:
+    from schemas.ids import sha256
+
+    return sha256(f"{edition}{number}".encode())
+
+
+def _names_listed(documents: int, version: str) -> list[str]:
+    return [_name("b" if version == _SECOND and number % 100 == 0 else "a", number) for number in range(documents)]
+
+
+def _write_lists(root: Path, documents: int) -> None:
+    """Write ledger, facts of documents and parts of two versions, of which 1 % differs."""
+    from pipeline.records.ledger import write_ledger
+    from pipeline.records.row_parts import DOCUMENTS, ROWS_A_PART, DocumentFacts, RowPart, VersionParts
+    from schemas.ids import version_file
+    from schemas.parquet import Rows, to_parquet
+    from schemas.versions import LedgerRow, Status
+
+    store = _open(root).store
+    for version in (_FIRST, _SECOND):
+        names = _names_listed(documents, version)
+        ledger = (
+            LedgerRow(f"manuals/manual-{number:07}.pdf", name, 1_000_000, "1", Status.INDEXED, "a", PAGES)
+            for number, name in enumerate(names)
+        )
+        write_ledger(store, version, Rows.of(LedgerRow, ledger))
+        names.sort()
+        facts = (DocumentFacts(name, name, 15, 0, 5, 0, 5, 5, _WORDED, "en", None) for name in names)
+        store.replace(version_file(version, DOCUMENTS), to_parquet(Rows.of(DocumentFacts, facts).table))
+        starts = range(0, documents, ROWS_A_PART // _ROWS_LISTED)
+        parts = tuple(
+            RowPart(
+                evidence=f"rows/{names[start]}.parquet",
+                placements=f"rows/{names[start]}.parquet",
+                first=names[start],
+                last=names[min(start + ROWS_A_PART // _ROWS_LISTED, documents) - 1],
+                rows=ROWS_A_PART,
+                bytes=1,
+                placement_bytes=1,
+            )
+            for start in starts
+        )
+        store.replace(version_file(version, "parts.json"), VersionParts(parts=parts).model_dump_json().encode())
+
+
+def _write_facts(root: Path, version: str, earlier: str | None, numbers: range) -> None:
+    """Add the facts that cross documents, of some documents, to those of an earlier version, and count all."""
+    from backends.stores.temporary_tables import TemporaryTables
+    from pipeline.records.row_parts import Facts, VersionParts, read_parts
+    from schemas.ids import version_file
+
+    store = _open(root).store
+    before = read_parts(store, earlier) if earlier else VersionParts()
+    with TemporaryTables() as tables:
+        facts = Facts(store, before, tables)
+        for start in range(0, len(numbers), _DOCUMENTS_A_BATCH):
+            batch = numbers[start : start + _DOCUMENTS_A_BATCH]
+            if earlier:
+                facts.add(*_facts_listed("a", batch, -1))
+            facts.add(*_facts_listed("b" if earlier else "a", batch, 1))
+        words, figures = facts.write(joined=False)
+        assert (facts.figures() > 0, facts.repeated()) == (True, 0)
+        if earlier:
+            sum(table.num_rows for table in facts.sharing_figures({_name("b", number) for number in numbers}))
+    listed = read_parts(store, version).model_copy(update={"words": words, "figures": figures})
+    store.replace(version_file(version, "parts.json"), listed.model_dump_json().encode())
+
+
+def _facts_listed(edition: str, numbers: range, sign: int) -> "tuple[pa.Table, pa.Table]":
+    """Return made-up words and figures of documents, the same ones each time."""
+    from pipeline.records.row_parts import DIGITS_OF_WORDS, FIGURES, WORDS
+
+    names = [_name(edition, number) for number in numbers]
+    digits = "".join(shake_128(name.encode()).hexdigest(_WORDED * DIGITS_OF_WORDS // 2) for name in names)
+    keys = [digits[start : start + DIGITS_OF_WORDS] for start in range(0, len(digits), DIGITS_OF_WORDS)]
+    words = pa.table([keys, pa.repeat(sign, len(keys))], schema=WORDS)
+    figures = [
+        (f"{name[:16]}{page}", str(number), name, page)
+        for number, name in zip(numbers, names, strict=True)
+        for page in range(_FIGURES)
+    ]
+    columns = [*map(list, zip(*figures, strict=True)), pa.repeat(sign, len(figures))]
+    return words, pa.table(columns, schema=FIGURES)
+
+
+def _read_ledger(root: Path) -> None:
+    from pipeline.records.ledger import document_counts, first_sources, indexed_pages, read_ledger
+
+    ledger = read_ledger(_open(root).store, _SECOND)
+    assert len(first_sources(ledger)) == len(indexed_pages(ledger)) == document_counts(ledger, [])["documents"]
+
+
+def _read_parts(root: Path) -> None:
+    from pipeline.records.row_parts import read_documents, read_parts
+
+    store = _open(root).store
+    parts, changed = read_parts(store, _SECOND), [*read_documents(store, _SECOND)][::100]
+    assert len(parts.shards(changed)) <= len(parts.with_documents(changed)) + 1
+
+
+def _read_difference(root: Path) -> None:
+    from pipeline.records.differences import difference
+
+    changes = difference(_open(root).store, _SECOND, _FIRST, with_columns=True)
+    assert 0 < len(changes.changed) == len(changes.removed)
 
 
 def vocabulary() -> list[str]:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from pipeline.records.evidence import DocumentRows
 from pipeline.records.ledger import document_of, indexed_sources, read_ledger
-from pipeline.records.row_parts import read_documents
+from pipeline.records.row_parts import read_digests
 from schemas.base import Frozen
 from schemas.errors import NotFoundError
 from schemas.filters import Modality
@@ -65,11 +65,8 @@ def document_changes(store: ObjectStore, base: str, version: str, source: str) -
     doc_before, doc_now = (document_of(source, indexed_sources(read_ledger(store, name))) for name in (base, version))
     if doc_before is None and doc_now is None:
         raise NotFoundError(f"neither version indexes {source}")
-    facts_before, facts_now = (
-        read_documents(store, base).get(doc_before or ""),
-        read_documents(store, version).get(doc_now or ""),
-    )
-    if facts_before and facts_now and facts_before.digest == facts_now.digest and doc_before == doc_now:
+    digest_before, digest_now = (read_digests(store, name).get(doc_now or "") for name in (base, version))
+    if doc_before == doc_now and digest_before == digest_now:
         return DocumentChanges(doc_before=doc_before, doc_now=doc_now, pages=[])
     pages = _changed_pages(_pages(store, base, doc_before), _pages(store, version, doc_now))
     return DocumentChanges(doc_before=doc_before, doc_now=doc_now, pages=pages)

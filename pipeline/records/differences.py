@@ -17,7 +17,7 @@ from pipeline.records.columns import read_columns
 from pipeline.records.ledger import first_sources, read_ledger
 from pipeline.records.manifests import named_manifest, readable_manifest
 from pipeline.records.publication import resolve_version
-from pipeline.records.row_parts import FIGURES, read_documents, read_parts, rows_of_documents
+from pipeline.records.row_parts import FIGURES, read_digests, read_parts, rows_of_documents
 from schemas.base import Frozen
 from schemas.evidence import EVIDENCE
 from schemas.ids import version_file
@@ -50,9 +50,7 @@ def difference(store: ObjectStore, version: str, earlier: str, *, with_columns: 
 
     ``with_columns`` also compares the columns that an index's rows have by their document, such as rights.
     """
-    digests_before, digests_now = (
-        {facts.doc_id: facts.digest for facts in read_documents(store, name).values()} for name in (earlier, version)
-    )
+    digests_before, digests_now = read_digests(store, earlier), read_digests(store, version)
     removed = {doc_id for doc_id, digest in digests_before.items() if digests_now.get(doc_id) != digest}
     changed = {doc_id for doc_id, digest in digests_now.items() if digests_before.get(doc_id) != digest}
     if with_columns:

@@ -26,10 +26,12 @@ from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
 from schemas.filters import Modality
 from schemas.ids import sha256, version_file
-from schemas.parquet import rows_of, schema_of, table_of, to_parquet
+from schemas.parquet import Rows, schema_of, table_of, to_parquet
 from schemas.ports import ObjectStore
 
-ROWS_A_PART = 5_000
+ROWS_A_PART = 1_000
+"""If 1 % of documents of 20 rows change, 39 % of such parts do; of parts of 5,000 rows 92 %. A row takes 1.4 times as long."""
+
 FOLDER = "rows"
 """Folder of the parts and facts of all versions of a corpus."""
 
@@ -130,7 +132,13 @@ def read_parts(store: ObjectStore, version: str) -> VersionParts:
 def read_documents(store: ObjectStore, version: str) -> dict[str, DocumentFacts]:
     """Return the facts of each document of a version."""
     table = read_table(store, version_file(version, DOCUMENTS), schema_of(DocumentFacts))
-    return {facts.doc_id: facts for facts in rows_of(DocumentFacts, table)}
+    return {facts.doc_id: facts for facts in Rows(DocumentFacts, table)}
+
+
+def read_digests(store: ObjectStore, version: str) -> dict[str, str]:
+    """Return the digest of the rows of each document of a version."""
+    table = read_table(store, version_file(version, DOCUMENTS), columns=["doc_id", "digest"])
+    return dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def read_part_rows(store: ObjectStore, part: RowPart) -> VersionRows:

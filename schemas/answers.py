@@ -158,7 +158,7 @@ class FigurePart(Frozen):
 class TablePart(Frozen):
     """A table: its cells, the header first. Each of ``figures`` stands where a cell holds its ``tag``.
 
-    ``key_rows`` are the rows that answer, counted from 0 with the header.
+    ``key_rows`` are the rows that answer, counted from 0 with the header, and the second row of a header of two.
     """
 
     type: Literal["table"] = "table"

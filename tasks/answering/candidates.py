@@ -20,11 +20,8 @@ On the 68 example questions the sentence that wins is among the first 7 by words
 among the first 15; comparing all of them, 75 in the mean, takes four times the CPU.
 """
 
-MOST_TABLE_ROWS = 40
-"""Rows of a table that are compared with a question."""
-
-NEAR, WORDS, RANKED = 1.0, 0.4, 0.4
-"""Weights of a sentence's cosine, its share of the question's words, and its passage's rank."""
+WORDS, RANKED = 0.4, 0.4
+"""Weights of a sentence's share of the question's words, and of its passage's rank, beside its cosine."""
 
 _HOW = re.compile(
     r"\bhow (?:do|can|to|should|must|would|does one)\b|\bsteps?\b|\bprocedure\b|\bin which order\b", re.IGNORECASE
@@ -92,12 +89,10 @@ def _texts(passage: Passage, block: PassageBlock, template: TagTemplate) -> Iter
         if row.modality is Modality.FIGURE:
             yield row.text or row.caption
     elif block.style == "table":
-        compared_rows = row.rows[:MOST_TABLE_ROWS]
-        for cells in compared_rows:
+        for cells in row.rows:
             # With the names of its columns, a row of numbers has words that a question may share.
             named_cells = (
-                f"{name}: {cell}" if name and name != cell else cell
-                for name, cell in zip(compared_rows[0], cells, strict=False)
+                f"{name}: {cell}" if name and name != cell else cell for name, cell in zip(row.rows[0], cells, strict=False)
             )
             yield " ".join(filter(None, (row.caption, *named_cells)))
     else:
@@ -127,7 +122,7 @@ def scores(
     )
     farthest = min(similarity_by_candidate.values(), default=0.0)
     candidate_scores = [
-        score + NEAR * similarity_by_candidate.get(candidate, farthest)
+        score + similarity_by_candidate.get(candidate, farthest)
         for candidate, score in zip(candidates, by_words, strict=True)
     ]
     return candidate_scores, similarity_by_candidate

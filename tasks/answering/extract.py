@@ -22,16 +22,17 @@ PROCEDURE_FURTHER = 0.6
 """Maximum distance of the best step of a procedure to the best sentence at which a how-to question shows the procedure, however
 many words are shown. It shows three of twenty procedures more."""
 
-FURTHER, ENOUGH = 0.35, 40
-"""Maximum distance to the best sentence at which a further passage is unfolded, and words after which none is."""
+ENOUGH = 40
+"""Words after which no further passage is unfolded."""
 
 WRITTEN_FROM = 2
 """Passages that a model is sent: one of 1.5 billion parameters writes the best answers from two, and what continues the best."""
 
 MARKED, MOST_MARKED, MARKED_WORDS = 0.35, 3, 80
-"""Maximum distance to the passage's best sentence at which a sentence is marked, number of marked sentences, and words that those
-behind the best may fill with it. Of 360 questions of the development documents 51 instead of 49 % have their answer's words
-unfolded at 0.35 instead of 0.2, with 85 instead of 77 words; without the limit of words answers have 4 words more."""
+"""Maximum distance to the passage's best sentence at which a sentence is marked, and to the best of all at which a further
+passage is unfolded; number of marked sentences, and words that those behind the best may fill with it. Of 360 questions of the
+development documents 51 instead of 49 % have their answer's words unfolded at 0.35 instead of 0.2, with 85 instead of 77 words;
+without the limit of words answers have 4 words more."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,7 @@ class Material:
     @cached_property
     def shown_figures(self) -> Sequence[Hit]:
         """The figures that are shown."""
-        likely = [figure for figure, probability in self.figures[:MOST_FIGURES] if probability >= SHOWN_FROM]
-        return likely if self.passages else []
+        return [figure for figure, probability in self.figures[:MOST_FIGURES] if probability >= SHOWN_FROM]
 
     @cached_property
     def by_passage(self) -> Mapping[int, Sequence[tuple[float, Candidate]]]:
@@ -120,7 +120,6 @@ class _Answer:
     material: Material = field(default_factory=lambda: Material(""))
     parts: list[Part] = field(default_factory=list)
     citations: list[Citation] = field(default_factory=list)
-    passages: int = 0
     words: int = 0
     figures: int = 0
     shown_figures: set[str | None] = field(default_factory=set)
@@ -133,51 +132,48 @@ class _Answer:
 
     def add_all(self, material: Material, max_passages: int) -> None:
         """Add the passages of a question."""
-        self.material, self.passages, words_before = material, 0, self.words
+        self.material, passages, words_before = material, 0, self.words
         is_of_pictures, top = speaks_of_pictures(material.question), max(material.scores, default=0.0)
         if is_of_pictures and not material.how_to_terms:
             self.add_figures(material.shown_figures[:1])
         for number in material.by_passage:
-            if self.passages == max_passages:
+            if passages == max_passages:
                 break
             passage = material.passages[number]
             # A figure's own row is a passage if nothing stands before it; behind others, only figures asked for are shown.
-            if passage.rows[0].modality is Modality.FIGURE and self.passages:
+            if passage.rows[0].modality is Modality.FIGURE and passages:
                 continue
-            adds = self.words - words_before < ENOUGH and material.by_passage[number][0][0] >= top - FURTHER
+            adds = self.words - words_before < ENOUGH and material.by_passage[number][0][0] >= top - MARKED
             is_unfolded = number == material.procedure or self.words == words_before or adds
-            self.add(passage, material.marked(number), unfolded=is_unfolded, figures_lead=is_of_pictures)
+            passages += self.add(passage, material.marked(number), unfolded=is_unfolded, figures_lead=is_of_pictures)
             self.add_figures(material.shown_figures)
 
     def add(
         self, passage: Passage, marked_candidates: Sequence[Candidate], *, unfolded: bool, figures_lead: bool = True
-    ) -> None:
-        """Add a passage, with its marked sentences unfolded or wholly folded; skip it if it shows only figures shown before."""
+    ) -> bool:
+        """Add a passage, its marked sentences unfolded or all folded; return whether it has more than figures shown before."""
         figures = figures_of(passage)
         if passage.rows[0].modality is Modality.FIGURE and self.shown_figures.issuperset(
             figure.figure_id for figure in figures.values()
         ):
-            return
+            return False
         shown_candidates = marked_candidates if unfolded else ()
         asked_numbers = {
             number for number, figure in figures.items() if unfolded and figure.figure_id in self.asked_figures
         }
         selection = Unfolded.around(passage, shown_candidates, asked_numbers, how_to_terms=self.material.how_to_terms)
-        best = marked_candidates[0].block if marked_candidates else None
+        best = [candidate.block for candidate in marked_candidates[:1]]
         blocks = selection.ordered_blocks(best, alone=is_yes_no(self.material.question))
         writer = _PassageWriter(self, figures, selection, {(mark.block, mark.sentence) for mark in shown_candidates})
         parts = _without_empty_folds(part for block_number in blocks for part in writer.parts(block_number))
         self.parts.extend(_answer_first(parts, figures_lead=figures_lead or bool(selection.procedure)))
-        self.passages += bool(parts)
+        return bool(parts)
 
     def add_figures(self, rows: Sequence[Hit]) -> None:
         """Add figures that are asked for and not shown yet, each as a passage of its own."""
-        # Figures don't count against the passages that an answer may show.
-        passages_before = self.passages
         for row in rows:
-            if self.figures < MOST_FIGURES and row.figure_id not in self.shown_figures:
+            if self.figures < MOST_FIGURES:
                 self.add(read_passage([row], {row.evidence_id: 0}, self.template), (), unfolded=True)
-        self.passages = passages_before
 
     def cite(self, hit: Hit) -> int:
         """Return the number of a row's citation."""
@@ -279,6 +275,8 @@ class _PassageWriter:
         """
         words = [sum(len(text.split()) for text in line) for line in row.rows]
         folded = not (key_rows or (is_shown and sum(words) <= SCREEN))
+        key_rows -= {0}
+        shown_rows = sorted(key_rows | _second_head(row.rows)) if key_rows else []
         parts_by_tag: dict[str, FigurePart] = {}
 
         def cell(text: str) -> str:
@@ -292,9 +290,15 @@ class _PassageWriter:
 
         rows = [[cell(text) for text in line] for line in row.tagged_rows]
         if not folded:
-            self.answer.words += sum(words[number] for number in {0, *key_rows}) if key_rows else sum(words)
+            self.answer.words += sum(words[number] for number in [0, *shown_rows]) if shown_rows else sum(words)
         figures = list(parts_by_tag.values())
-        return TablePart(rows=rows, figures=figures, citations=cited, key_rows=sorted(key_rows - {0}), folded=folded)
+        return TablePart(rows=rows, figures=figures, citations=cited, key_rows=shown_rows, folded=folded)
+
+
+def _second_head(rows: Sequence[Sequence[str]]) -> set[int]:
+    """Return the number of a table's second row if that goes on with the header: it has names, none in the first column."""
+    goes_on = len(rows) > 2 and rows[2][0] and not rows[1][0] and "".join(rows[1])[:1].isalpha()
+    return {1} if goes_on else set()
 
 
 def _without_empty_folds(parts: Iterable[Part]) -> list[Part]:

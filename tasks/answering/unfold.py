@@ -66,13 +66,13 @@ class Unfolded:
         numbers = [*kept_blocks(self.passage), *self.sentences]
         return range(min(numbers, default=0), max(numbers, default=-1) + 1)
 
-    def ordered_blocks(self, best: int | None, *, alone: bool) -> list[int]:
+    def ordered_blocks(self, best: Sequence[int], *, alone: bool) -> list[int]:
         """Return the blocks to show, those that answer first, then the others in reading order.
 
-        What answers is the procedure, or else the block ``best``, with what is unfolded around it; ``alone``: only behind it.
+        What answers is the procedure, or else the block in ``best``, with what is unfolded around it; ``alone``: only behind it.
         """
         numbers = self.kept_block_numbers
-        answer = self.procedure or ([] if best is None else [best])
+        answer = self.procedure or best
         if self.sentences.keys().isdisjoint(answer):
             return [*numbers]
         start, stop = answer[0], answer[-1] + 1
@@ -215,11 +215,12 @@ class Unfolded:
             after = number + 1
             if len(blocks[number].sentences) - 1 not in shown_sentences or after == len(blocks):
                 continue
-            introduced = next((run for run in lists if run.start == after and blocks[number].introduces), None)
-            if introduced is not None:
-                self._show_list(introduced, after, SCREEN)
-            elif blocks[number].introduces and blocks[after].style == "table":
-                self._show(after, ())
+            if blocks[number].introduces:
+                for introduced in lists:
+                    if introduced.start == after:
+                        self._show_list(introduced, after, SCREEN)
+                if blocks[after].style == "table":
+                    self._show(after, ())
             # Code follows the sentence about it, with a colon or without.
             while after < len(blocks) and blocks[after].style == "code":
                 self._show(after)

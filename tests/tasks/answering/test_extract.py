@@ -194,6 +194,12 @@ def test_a_list_that_the_answering_sentence_introduces_stands_with_it() -> None:
     assert len(texts) == 6
 
 
+def test_a_text_is_shown_behind_a_figure_that_answers_alone() -> None:
+    figure = _hit("f", TAGS[1], modality=Modality.FIGURE).model_copy(update={"text": "A parrot on a branch"})
+    answer = _ask("parrot on a branch", [figure, _hit("a", "A pump.", section="Pumps")], ["f", "a"])
+    assert _unfolded(answer) == ["f2", "A pump."]
+
+
 def test_a_figure_far_down_the_ranking_is_left_out_unless_a_figure_is_asked_for() -> None:
     texts = [_hit(f"{number}", f"The flange bolt takes {number} Nm.", section=f"{number}") for number in range(3)]
     rows = [*texts, _hit("b", f"{TAGS[1]}\nA parrot", modality=Modality.FIGURE)]
@@ -220,6 +226,18 @@ def test_a_row_is_told_from_others_by_its_signs(sign: str, cell: str) -> None:
         f"Which cell is Y = {sign}A?", rows, passages, lambda compared: [0.0] * len(compared), max_passages=1
     )
     assert cell in rows[scored.index(max(scored))].text
+
+
+def test_the_second_row_of_a_tables_header_is_shown_with_the_rows_that_answer() -> None:
+    head = [["", "Finland", "", "EU", ""], ["", "Female", "Male", "Female", "Male"]]
+    answer = _ask(
+        "Finland in 2000", [_table("", *head, *([str(year), "9.1", "9.2", "9.3", "9.4"] for year in range(1990, 2001)))]
+    )
+    (table,) = (part for part in answer.parts if part.type == "table")
+    assert 1 in table.key_rows
+    assert 12 in table.key_rows
+    plain = _ask("What is a pump?", [_table("", ["Part", "Is"], ["", "one"], ["", "two"], ["pump", "what pumps"])])
+    assert [part.key_rows for part in plain.parts if part.type == "table"] == [[3]]
 
 
 def test_code_keeps_its_line_breaks_and_stands_with_the_sentence_before_it() -> None:

@@ -8,14 +8,15 @@ import numpy as np
 from PIL import Image as Pillow
 
 from backends.pdf.document import open_document
-from backends.pdf.scans import ScannedLine, runs_of, scanned_page, with_type
+from backends.pdf.scans import ScannedLine, scanned_lines, scanned_page, with_type
 from schemas.corpus import ParseOptions
 from schemas.documents import Figure, Line, Page, ParsedDocument, Placement, RecognisedLine, Role
+from schemas.drawings import InkedRun
 from schemas.geometry import BBox, straight, unrotated
 from schemas.ids import figure_file
 from schemas.ports import ObjectStore
 from schemas.tags import restore
-from tasks.figures.pixel_rules import InkedLine, ink_of, rules_in, straightened
+from tasks.figures.pixel_rules import ink_of, rules_in, straightened
 from tasks.reading.parse import parse
 from tasks.reading.recognise import Skew, page_scans
 from tasks.tables.rows import rotation_of
@@ -96,19 +97,13 @@ def _scanned(
         boxes = [level.as_straight(box) for box in boxes]
     free_lines = _free_lines(document, scan.page)
     direction = rotation_of(free_lines, page.rotation)
-    lines = [_line(line.bbox, restore(line.text), direction, InkedLine()) for line in free_lines]
+    lines = [part for line in free_lines for part in scanned_lines(line.bbox, direction, [InkedRun(restore(line.text))])]
     for line, ink in zip(recognised, ink_of(picture, recognised, boxes), strict=True):
         line_box = unrotated(line.bbox, size, scan.bbox, page.rotation, line.skew)
         if not any(holds(own_line.bbox, line_box) for own_line in free_lines):
-            lines.append(_line(line_box, line.text, (page.rotation - line.turn) % 360, ink))
+            lines += scanned_lines(line_box, (page.rotation - line.turn) % 360, ink)
     as_read = replace(page, rotation=(page.rotation - recognised[0].turn) % 360)
     return _ScannedPage(as_read, page.rotation, figure, box, bool(recognised[0].skew), lines)
-
-
-def _line(bbox: BBox, text: str, rotation: int, ink: InkedLine) -> ScannedLine:
-    length = bbox.width if rotation % 180 == 0 else bbox.height
-    spans = [(length * start, length * end) for start, end in ink.runs]
-    return ScannedLine(bbox, runs_of(text, spans), rotation, length * ink.stroke)
 
 
 def _free_lines(document: ParsedDocument, page: int) -> list[Line]:

@@ -73,6 +73,19 @@ class Image:
     mask_px: tuple[int, int] | None = None
 
 
+class InkedRun(NamedTuple):
+    """Words of a line in the pixels of a page, without a wide gap between them: start, end, and the mean width of the strokes.
+
+    ``slant`` is above 1 if more strokes lean to the right than to the left.
+    """
+
+    text: str
+    start: float = 0.0
+    end: float = 1.0
+    stroke: float = 0.0
+    slant: float = 0.0
+
+
 class Mark(NamedTuple):
     """A piece of a drawing with its clip and fill; ``strokes`` counts curves and slanted lines."""
 

@@ -4,11 +4,12 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.documents import NO_FONT, Page
+from schemas.drawings import InkedRun
 from schemas.geometry import BBox
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ ASCENT, DESCENT = 1.075, 0.3
 """How far Helvetica's letters are above and below their line, in ems."""
 FEWEST_LETTERS = 6
 """Minimum letters of a line whose width says its size."""
-BOLD, FEWEST_BOLD = 1.22, 4
-"""Minimum width of the strokes of bold letters, relative to those of the page's text, and minimum letters of such a line."""
+BOLD, ITALIC, FEWEST_STYLED = 1.22, 1.3, 4
+"""Minimum width of the strokes of bold letters, relative to those of the page's text; minimum slant of italic ones; minimum
+letters of a line in bold or italics.
+"""
 USUAL_SHARE = 0.25
 """Share of the letters of a document whose strokes are thinner than those of its text."""
 SAME_SIZE = 0.1
@@ -36,26 +39,28 @@ _UNICODE = b"""/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMa
 endcmap end end"""
 
 
-class Run(NamedTuple):
-    """Words of a line without a wide gap between them, and where they begin and end on it, in points."""
-
-    text: str
-    start: float
-    end: float
-
-
 class ScannedLine(NamedTuple):
-    """A line that OCR read on a page: its box in points, how it is rotated there, in degrees clockwise, and its strokes' width.
+    """What OCR read on a line of a page in one font: the line's box in points, and how it is rotated, in degrees clockwise.
 
     ``size`` and ``bold`` are unknown at first.
     """
 
     bbox: BBox
-    runs: tuple[Run, ...]
+    runs: tuple[InkedRun, ...]
     rotation: int
-    stroke: float = 0.0
     size: float = 0.0
     bold: bool = False
+
+    @property
+    def stroke(self) -> float:
+        """The mean width of its strokes, in points."""
+        return sum(run.stroke * len(run.text) for run in self.runs) / max(1, self.letters)
+
+    @property
+    def italic(self) -> bool:
+        """Whether its letters lean to the right."""
+        slant = sum(run.slant * len(run.text) for run in self.runs)
+        return self.letters >= FEWEST_STYLED and slant >= ITALIC * self.letters
 
     @property
     def letters(self) -> int:
@@ -87,8 +92,9 @@ def scanned_page(
         sheet = document.new_page(width=page.width_pt, height=page.height_pt)
         sheet.insert_image(pymupdf.Rect(box), stream=picture, rotate=rotation, keep_proportion=False)
         resources = int(document.xref_get_key(sheet.xref, "Resources")[1].split()[0])
-        usual, bold = _font(document, NO_FONT, "helv"), _font(document, f"{NO_FONT}-Bold", "hebo")
-        document.xref_set_key(resources, "Font", f"<</T {usual} 0 R/B {bold} 0 R>>")
+        fonts = {"T": ("", "helv"), "B": ("-Bold", "hebo"), "I": ("-Italic", "helv")}
+        made = (f"/{key} {_font(document, NO_FONT + style, widths)} 0 R" for key, (style, widths) in fonts.items())
+        document.xref_set_key(resources, "Font", f"<<{''.join(made)}>>")
         words = "\n".join(_shown(line, page.height_pt) for line in lines)
         drawn = " ".join(f"{x0:.2f} {page.height_pt - y1:.2f} {x1 - x0:.2f} {y1 - y0:.2f} re f" for x0, y0, x1, y1 in rules)
         content = sheet.get_contents()[-1]
@@ -138,7 +144,8 @@ def with_type(lines: Sequence[ScannedLine]) -> list[ScannedLine]:
     # Strokes of headings and of small letters in pictures are thicker, none are thinner.
     usual = inked[bisect(sums, sums[-1] * USUAL_SHARE)][0] if inked else 0.0
     typed = [
-        line._replace(bold=line.letters >= FEWEST_BOLD and line.stroke >= BOLD * usual * line.size > 0) for line in measured
+        line._replace(bold=line.letters >= FEWEST_STYLED and line.stroke >= BOLD * usual * line.size > 0)
+        for line in measured
     ]
     sizes = _same_sizes(typed, _measured_sizes(typed))
     return [line._replace(size=size) for line, size in zip(typed, sizes, strict=True)]
@@ -193,21 +200,30 @@ def _width(text: str, bold: bool) -> float:
     return sum(widths[ord(letter) - _LATIN.start] if ord(letter) in _LATIN else 1.0 for letter in text)
 
 
-def runs_of(text: str, spans: Sequence[tuple[float, float]]) -> tuple[Run, ...]:
-    """Return the runs of a line's words, at these places; one if they can't be told apart.
+def scanned_lines(bbox: BBox, rotation: int, runs: Sequence[InkedRun]) -> list[ScannedLine]:
+    """Return what OCR read on a line, cut where its strokes become thicker or thinner.
 
-    As wide as its words are in Helvetica, relative to all, as long is each run.
+    Args:
+        bbox: The line's box.
+        rotation: How it is rotated, in degrees clockwise.
+        runs: Its ink, relative to the length of the box.
     """
-    words, lengths = text.split(), [end - start for start, end in spans]
-    widths = [*accumulate(_width(f"{word} ", False) for word in words)]
-    ends = [*accumulate(lengths)]
-    cuts = [min(range(len(words)), key=lambda at: abs(widths[at] / widths[-1] - end / ends[-1])) + 1 for end in ends]
-    bounds = [0, *cuts]
-    if len(set(bounds)) < len(bounds) or bounds[-1] != len(words):
-        return (Run(text, spans[0][0], spans[-1][1]),)
-    return tuple(
-        Run(" ".join(words[first:last]), *span) for (first, last), span in zip(pairwise(bounds), spans, strict=True)
-    )
+    length = bbox.width if rotation % 180 == 0 else bbox.height
+    lines: list[ScannedLine] = []
+    for run in runs:
+        on_page = run._replace(start=length * run.start, end=length * run.end, stroke=length * run.stroke)
+        line = ScannedLine(bbox, (on_page,), rotation)
+        before = lines[-1] if lines else None
+        if before is None or _differ(before, line):
+            lines.append(line)
+        else:
+            lines[-1] = before._replace(runs=(*before.runs, on_page))
+    return lines
+
+
+def _differ(before: ScannedLine, line: ScannedLine) -> bool:
+    thinner, thicker = sorted((before.stroke, line.stroke))
+    return thicker >= BOLD * thinner and min(before.letters, line.letters) >= FEWEST_STYLED
 
 
 def _shown(line: ScannedLine, page_height: float) -> str:
@@ -215,7 +231,7 @@ def _shown(line: ScannedLine, page_height: float) -> str:
     across, down = {0: (1, 0), 90: (0, 1), 180: (-1, 0), 270: (0, -1)}[-line.rotation % 360]
     x0, y0, x1, y1 = line.bbox
     length, base = x1 - x0 if line.rotation % 180 == 0 else y1 - y0, line.size * (ASCENT - DESCENT) / 2
-    operators = [f"/{'B' if line.bold else 'T'} {line.size:.2f} Tf"]
+    operators = [f"/{'B' if line.bold else 'I' if line.italic else 'T'} {line.size:.2f} Tf"]
     for run in line.runs:
         # From the middle of the box back to the start of the run, and down to its base line.
         back = length / 2 - run.start

@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 
 from schemas.documents import RecognisedLine
-from schemas.drawings import Pixels
+from schemas.drawings import InkedRun, Pixels
 from schemas.geometry import BBox, skewed, straight
 
 LEAST_LENGTH_SHARE = 1 / 70
@@ -53,46 +54,59 @@ INK_SHARE = 0.35
 """Minimum difference of a letter from the background, relative to that of the line's darkest pixel."""
 
 
-GAP_SHARE, RULE_SHARE = 1.2, 0.15
-"""Minimum width of a gap between two cells, and maximum width of a rule between them, relative to the height of the letters."""
+GAP_SHARE = 1.2
+"""Minimum width of a gap between two cells, relative to the height of the letters."""
+ITALIC_SLOPE = 0.2
+"""How far italic letters lean to the right, relative to their height."""
 
 
-class InkedLine(NamedTuple):
-    """The ink of a line of words: the mean width of its strokes, and the runs of words between which are wide gaps.
-
-    Widths, starts and ends are relative to the length of the line's box.
-    """
-
-    stroke: float = 0.0
-    runs: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
-
-
-def ink_of(picture: bytes, lines: Sequence[RecognisedLine], boxes: Sequence[BBox]) -> list[InkedLine]:
-    """Return the ink of each line of an encoded picture, whose boxes there are given."""
+def ink_of(picture: bytes, lines: Sequence[RecognisedLine], boxes: Sequence[BBox]) -> list[list[InkedRun]]:
+    """Return the runs of each line of an encoded picture, whose boxes there are given, relative to the length of the box."""
     with Pillow.open(io.BytesIO(picture)) as opened:
         grey = np.asarray(opened.convert("L")).astype(np.float32)
     return [_ink(grey, line, box) for line, box in zip(lines, boxes, strict=True)]
 
 
-def _ink(grey: NDArray[np.float32], line: RecognisedLine, box: BBox) -> InkedLine:
+def _ink(grey: NDArray[np.float32], line: RecognisedLine, box: BBox) -> list[InkedRun]:
     x0, y0, x1, y1 = (max(0, round(side)) for side in box)
     pixels = np.rot90(grey[y0:y1, x0:x1], line.turn // 90)
-    white = round(WHITE_SHARE * len(pixels))
-    pixels = pixels[white : len(pixels) - white]
     if not pixels.size:
-        return InkedLine()
+        return [InkedRun(line.text)]
+    white = round(WHITE_SHARE * len(pixels))
     ink = np.abs(pixels - np.median(pixels))
+    is_inked = ink > INK_SHARE * ink.max()
+    # A rule between two cells is as high as the box, letters aren't.
+    inked = np.flatnonzero(is_inked[white : len(ink) - white].any(axis=0) & ~is_inked.all(axis=0))
+    ink = ink[white : len(ink) - white]
+    if not inked.size:
+        return [InkedRun(line.text)]
+    pieces = np.split(inked, np.flatnonzero(np.diff(inked) > GAP_SHARE * len(ink)) + 1)
+    words = line.text.split()
+    # The widest gaps are those between words.
+    gaps = np.sort(np.argsort(-np.diff(inked), kind="stable")[: len(words) - 1])
+    bounds = [0, *np.searchsorted(gaps, np.cumsum([len(piece) for piece in pieces[:-1]])).tolist(), len(words)]
+    if len(set(bounds)) < len(bounds):
+        pieces, bounds = [inked], [0, len(words)]
+    return [
+        _run(" ".join(words[first:last]), ink, piece[0], piece[-1] + 1)
+        for piece, (first, last) in zip(pieces, pairwise(bounds), strict=True)
+    ]
+
+
+def _run(text: str, ink: NDArray[np.float32], start: int, end: int) -> InkedRun:
+    length, own_ink = ink.shape[1], ink[:, start:end]
     # A row of pixels that crosses a stroke becomes darker and brighter again: ink is shared by as many strokes.
-    edges = np.abs(np.diff(ink, axis=1)).sum()
-    inked = np.flatnonzero(ink.max(axis=0) > INK_SHARE * ink.max())
-    if not edges or not inked.size:
-        return InkedLine()
-    cuts = np.flatnonzero(np.diff(inked) > GAP_SHARE * len(pixels))
-    length = float(pixels.shape[1])
-    starts, ends = inked[[0, *(cuts + 1)]], inked[[*cuts, -1]] + 1
-    is_run = ends - starts > RULE_SHARE * len(pixels)
-    runs = zip((starts[is_run] / length).tolist(), (ends[is_run] / length).tolist(), strict=True)
-    return InkedLine(float(2 * ink.sum() / edges) / length, tuple(runs) or InkedLine().runs)
+    edges = np.abs(np.diff(own_ink, axis=1, prepend=0, append=0)).sum()
+    to_right, to_left = (_upright_edges(own_ink, slope) for slope in (ITALIC_SLOPE, -ITALIC_SLOPE))
+    stroke = float(2 * own_ink.sum() / edges)
+    return InkedRun(text, start / length, end / length, stroke / length, to_right / (to_left or 1))
+
+
+def _upright_edges(ink: NDArray[np.float32], slope: float) -> float:
+    """Return how much the ink of columns that lean differs from one to the next."""
+    rows, columns = np.indices(ink.shape)
+    leaning = columns + np.rint(slope * rows).astype(int)
+    return float(np.square(np.diff(np.bincount((leaning - leaning.min()).ravel(), ink.ravel()))).sum())
 
 
 SKEW_VERSION = "1"

@@ -10,9 +10,11 @@ import pymupdf
 import pytest
 from PIL import Image
 
+from backends.pdf.scans import scanned_lines, scanned_page, with_type
 from backends.stores.object_store import open_store
 from ray_jobs.enrich import structure_with
 from schemas.documents import (
+    NO_FONT,
     BlockKind,
     Kind,
     Line,
@@ -24,9 +26,10 @@ from schemas.documents import (
     Role,
     StructuredDocument,
 )
-from schemas.geometry import BBox, skewed
+from schemas.geometry import BBox, skewed, union
 from schemas.ids import figure_file
 from schemas.tags import TagTemplate
+from tasks.figures.pixel_rules import ink_of
 from tasks.figures.render import encode
 from tests.tasks.reading.pages import draw_table, kinds, of, parsed, starts, structured
 
@@ -199,6 +202,42 @@ def test_a_line_in_thicker_letters_is_a_heading(tmp_path: Path) -> None:
 
     document = read(tmp_path, draw)
     assert [block.text for block in of(document, BlockKind.HEADING)] == ["Stopping the pump"]
+
+
+@pytest.mark.parametrize(
+    ("style", "font", "text"),
+    [("tiro", NO_FONT, SENTENCE), ("tiit", f"{NO_FONT}-Italic", SENTENCE), ("tibo", f"{NO_FONT}-Bold", "4.2 The filter")],
+)
+def test_what_ocr_reads_on_one_line_is_cut_where_the_strokes_change(style: str, font: str, text: str) -> None:
+    with pymupdf.open() as document:
+        page = document.new_page()
+        page.insert_textbox((72, 200, 520, 400), f"{SENTENCE}; {SENTENCE}; {SENTENCE}.", fontsize=11, fontname="tiro")
+        page.insert_text((72, 100), text, fontsize=11, fontname=style)
+        if style == "tibo":
+            page.insert_text(
+                (90 + pymupdf.get_text_length(text, style, 11), 100), "The pump is", fontsize=11, fontname="tiro"
+            )
+        words = page.get_text("words")
+        picture = page.get_pixmap(dpi=150).tobytes("png")
+        sheet = Page(1, page.rect.width, page.rect.height, 0, 0)
+    rows = sorted({round(word[1] + word[3], -1) for word in words})
+    on_rows = [[word for word in words if round(word[1] + word[3], -1) == row] for row in rows]
+    boxes = [union(BBox(*word[:4]) for word in row) for row in on_rows]
+    read_off = [
+        RecognisedLine(BBox(*(side * PX for side in box)), " ".join(word[4] for word in row), 0.9)
+        for box, row in zip(boxes, on_rows, strict=True)
+    ]
+    inked = ink_of(picture, read_off, [line.bbox for line in read_off])
+    lines = [line for box, runs in zip(boxes, inked, strict=True) for line in scanned_lines(box, 0, runs)]
+    with pymupdf.open(
+        stream=scanned_page(sheet, picture, BBox(0, 0, sheet.width_pt, sheet.height_pt), 0, with_type(lines), [])
+    ) as made:
+        blocks = made[0].get_text("dict")["blocks"]
+        spans = [
+            span for block in blocks for line in block.get("lines", ()) for span in line["spans"] if span["text"].strip()
+        ]
+    assert (spans[0]["text"].strip(), spans[0]["font"]) == (text, font)
+    assert {span["font"] for span in spans[1:]} == {NO_FONT}
 
 
 def test_words_that_a_page_has_as_text_stay_and_come_once(tmp_path: Path) -> None:

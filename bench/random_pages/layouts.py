@@ -79,7 +79,7 @@ def drawn_form(drawing: Drawing) -> None:
             if how == "frame":
                 drawing.shape("frame", x0 + 150, y - 14, x0 + 330, y + 4)
         drawing.ask("near", label, value)
-    drawing.y += 6 * step
+    drawing.y += 7 * step
     for _ in range(3):
         drawing.room(40)
         y, is_on, label = drawing.y + size, pick.random() < 0.5, drawing.thing()

@@ -24,7 +24,7 @@ from tasks.reading.bidi import LineLetters, has_right_to_left, in_logical_order
 from tasks.reading.blocks import SURE_MARKER, regroup_lines
 from tasks.reading.margins import line_numbers
 from tasks.reading.outline import body_size
-from tasks.tables.promised import tables_under_titles
+from tasks.tables.promised import tables_under_titles, with_forms
 from tasks.tables.rows import rotation_of
 
 _MARKS = dict(
@@ -400,6 +400,7 @@ def read_page(document: PdfDocument, number: int, layout: Layout = "never", *, i
             lines = _in_order([*_cut_at_rules(lines, drawn_marks, letters)], regions or ())
         marks, lines = drawn_bullets(without_underlines(drawn_marks, lines), lines)
         frames = [mark.bbox for mark in marks if not (mark.filled or mark.strokes or mark.is_rule)]
+        regions = regions and with_forms(regions, frames, visible)
         text = [read for read in lines if read.line not in numbers]
         lines = [*regroup_lines(text, regions or (), rotation, frames), *(PageLine(line, True) for line in numbers)]
     characters = sum([len(line.text.strip()) for line, _ in lines])

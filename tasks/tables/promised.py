@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain, combinations, pairwise
 from statistics import median
 
 from schemas.documents import FoundBy, LayoutLabel, Line, PageRegion, is_same_size
 from schemas.drawings import LettersOf, Mark, RulePiece, Ruling
-from schemas.geometry import BBox, is_level, union
+from schemas.geometry import BBox, is_level, overlap, union
 from tasks.tables.align import CELL_GAP_EM, contents_entries, gutters_of, levels_of
 from tasks.tables.rows import as_stored, upright
 from tasks.tables.tabulate import words_with_boxes
@@ -25,6 +25,7 @@ INSIDE_PT = 4.0
 """Minimum distance of such a rule from the top and the bottom of the table."""
 CROSSED_SHARE = 0.2
 """Maximum share of the rows with a line across an edge between two columns."""
+_MAY_BE_FORM = frozenset({LayoutLabel.TABLE, LayoutLabel.PICTURE})
 NEAR_EM = 3.0
 """How far a crossed edge may be moved to a gutter between words, in ems."""
 
@@ -176,6 +177,28 @@ def tables_under_titles(regions: Sequence[PageRegion], lines: Sequence[Line]) ->
         tables = [part for column, title in zip(columns, titles, strict=True) for part in _below(column, title)]
         parts += [_part(region, part, label) for part, label in tables] if len(tables) > 1 else [region]
     return parts
+
+
+def with_forms(regions: Sequence[PageRegion], frames: Sequence[BBox], lines: Sequence[Line]) -> list[PageRegion]:
+    """Return regions; one whose lines stand in boxes apart is a form: text if its labels are in them, else a table."""
+    forms: list[PageRegion] = []
+    others: list[PageRegion] = []
+    for region in regions:
+        inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
+        held = [max((frame for frame in frames if frame.has_middle_of(line.bbox)), default=None) for line in inner]
+        boxes = {box for box in held if box is not None}
+        are_apart = not any(overlap(box.grown(1), other) for box, other in combinations(boxes, 2))
+        labels = [line for line in lines if any(line.bbox.x1 < box.x0 and is_level(line.bbox, box) for box in boxes)]
+        if region.label not in _MAY_BE_FORM or None in held or len(boxes) < 2 or not are_apart:
+            others.append(region)
+        elif region.label is LayoutLabel.TABLE and all(held.count(box) > 1 for box in boxes):
+            forms.append(replace(region, label=LayoutLabel.TEXT))
+        elif len(labels) == len(inner) == len(boxes):
+            lines_of_form = tuple(line.bbox for line in (*inner, *labels))
+            forms.append(PageRegion(union(lines_of_form), LayoutLabel.TABLE, lines_of_form))
+        else:
+            others.append(region)
+    return [*forms, *others]
 
 
 def _notes_apart(region: PageRegion, lines: Sequence[Line]) -> list[PageRegion]:

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.geometry import BBox, union
-from tasks.tables.promised import tables_under_titles
+from tasks.tables.promised import tables_under_titles, with_forms
 
 WIDTH, SIZE, TITLE_SIZE = 4.0, 8.0, 11.0
 LEFT, RIGHT = 50.0, 300.0
@@ -75,3 +75,32 @@ def test_a_larger_line_in_the_middle_of_a_cell_parts_nothing() -> None:
     rows = [*_rows(LEFT, 100, PUMPS), _line(LEFT + 100, 140, "Note", TITLE_SIZE), *_rows(LEFT, 156, LINES)]
     regions = _page(titles, rows)
     assert tables_under_titles(regions, [*titles, *rows]) == regions
+
+
+def _boxes(labels: Sequence[Line], values: Sequence[Line]) -> list[BBox]:
+    return [(label.bbox | value.bbox).grown(3) for label, value in zip(labels, values, strict=True)]
+
+
+def test_boxes_apart_with_a_label_over_its_value_are_no_table() -> None:
+    places = [(50, 100), (300, 100), (50, 150)]
+    labels = [_line(x, y, f"Pump {number}", 6) for number, (x, y) in enumerate(places)]
+    values = [_line(x, y + 12, f"EK-14{number}") for number, (x, y) in enumerate(places)]
+    region = _page([], [*labels, *values])[0]
+    frames = _boxes(labels, values)
+    assert [form.label for form in with_forms([region], frames, [*labels, *values])] == [LayoutLabel.TEXT]
+    assert with_forms([region], frames[:2], [*labels, *values]) == [region]
+    touching = [frame.grown(20) for frame in frames]
+    assert with_forms([region], touching, [*labels, *values]) == [region]
+
+
+def test_labels_beside_boxes_apart_belong_to_the_table_of_the_values() -> None:
+    labels = [_line(50, 100 + 30 * number, f"Pump {number}:") for number in range(3)]
+    values = [_line(200, 100 + 30 * number, f"EK-14{number}") for number in range(3)]
+    frames = [value.bbox.grown(3) for value in values]
+    text, table = PageRegion(union(line.bbox for line in labels), LayoutLabel.TEXT, ()), _page([], values)[0]
+    form, *others = with_forms([text, table], frames, [*labels, *values])
+    assert (form.label, set(form.lines), others) == (LayoutLabel.TABLE, {line.bbox for line in [*labels, *values]}, [text])
+    assert with_forms([text, table], frames, [*labels[1:], *values]) == [
+        text,
+        table,
+    ]  # a drawing of boxes has no labels beside

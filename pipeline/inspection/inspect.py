@@ -15,6 +15,7 @@ from schemas.corpus.models import CaptionOptions
 from schemas.documents import (
     TAGGED,
     Block,
+    Furniture,
     Node,
     NodeKind,
     Page,
@@ -168,7 +169,9 @@ def _page(page: Page, structured: StructuredDocument, tree: Sequence[Node], tags
         width_pt=page.width_pt,
         height_pt=page.height_pt,
         tagged_text="\n\n".join(
-            fill(text, tags.__getitem__) for block in structured.blocks if (text := text_on_page(block, page.page))
+            fill(text, tags.__getitem__)
+            for block in structured.blocks
+            if block.furniture is not Furniture.LINE_NUMBER and (text := text_on_page(block, page.page))
         ),
         figures=[
             InspectedFigure(

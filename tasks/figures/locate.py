@@ -160,16 +160,16 @@ class _Tiles:
     images: tuple[Image, ...]
 
 
-def join_images(images: Sequence[Image]) -> list[PictureRegion]:
-    """Return the pictures that a page's images make: strips and tiles that touch along a whole side are one."""
+def join_images(images: Sequence[Image], rules: Sequence[BBox]) -> list[PictureRegion]:
+    """Return the pictures that a page's images make: strips and tiles that touch along a whole side, without a rule, are one."""
     groups: list[_Tiles] = []
     for image in sorted(images, key=lambda image: (image.bbox.y0, image.bbox.x0)):
-        touching = [group for group in groups if _share_side(image.bbox, group.bbox)]
+        touching = [group for group in groups if _share_side(image.bbox, group.bbox, rules)]
         members = (*(member for group in touching for member in group.images), image)
         box = union([image.bbox, *(group.bbox for group in touching)])
         groups = [group for group in groups if group not in touching] + [_Tiles(box, members)]
     # Rows are joined once they are complete: before, their sides differ from those of the row above.
-    while rows := _touching_rows(groups):
+    while rows := _touching_rows(groups, rules):
         upper, lower = rows
         joined = _Tiles(upper.bbox | lower.bbox, (*upper.images, *lower.images))
         groups = [group for group in groups if group is not upper and group is not lower] + [joined]
@@ -181,18 +181,27 @@ def join_images(images: Sequence[Image]) -> list[PictureRegion]:
     ]
 
 
-def _touching_rows(groups: Sequence[_Tiles]) -> tuple[_Tiles, _Tiles] | None:
+def _touching_rows(groups: Sequence[_Tiles], rules: Sequence[BBox]) -> tuple[_Tiles, _Tiles] | None:
     """Return two rows of tiles that touch, once each is complete."""
     for a, b in combinations(groups, 2):
-        if (len(a.images) > 1 or len(b.images) > 1) and _share_side(a.bbox, b.bbox):
+        if (len(a.images) > 1 or len(b.images) > 1) and _share_side(a.bbox, b.bbox, rules):
             return a, b
     return None
 
 
-def _share_side(a: BBox, b: BBox) -> bool:
+def _share_side(a: BBox, b: BBox, rules: Sequence[BBox]) -> bool:
     stacked = near(a.x0, b.x0) and near(a.x1, b.x1) and abs(a.gap_y(b)) <= TOUCH_PT
     beside = near(a.y0, b.y0) and near(a.y1, b.y1) and abs(a.gap_x(b)) <= TOUCH_PT
-    return stacked or beside
+    if not (stacked or beside):
+        return False
+    both = (a | b).grown(TOUCH_PT)
+    # A rule of a table goes past their corners.
+    return not any(
+        (rule.width > both.width if stacked else rule.height > both.height)
+        and overlap(rule, a.grown(TOUCH_PT))
+        and overlap(rule, b.grown(TOUCH_PT))
+        for rule in rules
+    )
 
 
 def mark_inline(region: PictureRegion, lines: Sequence[Line]) -> PictureRegion:
@@ -309,7 +318,7 @@ def locate(
     if not (images or marks):
         return Located((), ())
     text = PageText.of(lines)
-    joined_images = join_images(images)
+    joined_images = join_images(images, [mark.bbox for mark in marks if mark.is_rule])
     covering = PAGE_SHARE * page.area
     scans = [replace(region, kind=Kind.SCAN) for region in joined_images if region.bbox.area >= covering]
     pictures = [mark_inline(region, lines) for region in joined_images if region.bbox.area < covering]

@@ -276,7 +276,7 @@ class _Reading:
         across = set(words_across(lines, body_size(lines)))
         for ruling in tables:
             box = ruling.bbox
-            pictures = {picture.order for picture in placed if holds(box, picture.bbox) and not holds(picture.bbox, box)}
+            pictures = {picture.order for picture in placed if holds(box, picture.bbox) and picture.bbox.area <= box.area}
             # Without the labels of pictures in cells, and without a watermark.
             words = [line for line in lines if line.inside not in pictures and line not in across]
             try:

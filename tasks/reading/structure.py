@@ -48,7 +48,7 @@ from tasks.reading.set_tables import join_continued, with_tables
 from tasks.tables.rows import rotation_of
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "45"
+STRUCTURE_VERSION = "46"
 
 SCAN_SHARE = 0.5
 """Minimum share of a page that a scan covers to which a system added lines in the margins."""
@@ -292,7 +292,14 @@ def _blocks(
     # Words inside a picture without a tag are text like any other.
     inner = {order: [line for line in content.lines if line.inside == order] for order in pictured}
     free = [line for line in content.lines if line.inside not in pictured]
-    tables = [table for table in content.tables if not any(holds(placement.bbox, table.bbox) for placement in tagged)]
+    tables = [
+        table
+        for table in content.tables
+        # The picture of a cell in the middle has the table's middle, too.
+        if not any(
+            holds(box, table.bbox) and box.area > table.bbox.area for box in (placement.bbox for placement in tagged)
+        )
+    ]
     in_tables = [name for table in tables for row in table.rows for cell in row for name in placeholders(cell)]
     alone: list[Placement] = []
     for placement in tagged:

@@ -344,6 +344,21 @@ def test_parse_shows_a_table_once_with_all_its_rows_and_each_page_its_own(folder
     assert "Screw 7" in second["tagged_text"]
 
 
+def test_the_numbers_of_lines_are_furniture_and_not_in_the_text(inset: Inset, tmp_path: Path) -> None:
+    with pymupdf.open() as document:
+        page = document.new_page()
+        for number in range(1, 16):
+            page.insert_text(
+                (90, 100 + 14 * number), "The pump is stopped before the valve is opened and the filter is out"
+            )
+            if number % 5 == 0:
+                page.insert_text((50, 100 + 14 * number), str(number), fontsize=7)
+        document.save(tmp_path / "numbered.pdf")
+    (shown,) = inset("parse", tmp_path / "numbered.pdf", "--json").json["pages"]
+    assert [(part["role"], part["text"].split()) for part in shown["furniture"]] == [("line_number", ["5", "10", "15"])]
+    assert not any(part.isdecimal() for part in shown["tagged_text"].split())
+
+
 def test_parse_finds_the_figure_of_a_scanned_page_and_reads_its_words(folder: Path, inset: Inset) -> None:
     file = write_scan(folder / "pdfs" / "scan.pdf", "water pump")
     (page,) = inset("parse", file, "--ocr", "--json").json["pages"]

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from schemas.drawings import Image
 from schemas.geometry import BBox
+from tasks.figures.locate import join_images
 from tests.tasks.figures.pages import boxes_of, line_at, search
 
 
@@ -30,6 +33,11 @@ def test_rows_of_tiles_are_one_picture() -> None:
     ]
     images = [Image(at, at, box, 50, 40, (50, 0, 0, 40)) for at, box in enumerate(tiles)]
     assert boxes_of(search([], [], images=images)) == [BBox(100, 100, 250, 180)]
+
+
+@pytest.mark.parametrize(("rule", "pictures"), [(BBox(60, 119.5, 340, 120.5), 2), (BBox(100, 119.5, 300, 120.5), 1)])
+def test_a_rule_past_their_corners_parts_the_pictures_of_two_cells(rule: BBox, pictures: int) -> None:
+    assert len(join_images(_strips((100, 120, 141)), [rule])) == pictures
 
 
 def test_a_small_image_in_a_line_of_text_is_inline_and_one_under_it_is_not() -> None:

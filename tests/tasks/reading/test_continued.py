@@ -126,3 +126,29 @@ def test_a_repeated_header_with_a_picture_keeps_it() -> None:
     (table,) = structure.blocks
     assert len(table.rows) == 10
     assert len(placeholders(table.text)) == len(structure.figures) == 2
+
+
+def test_pictures_that_fill_the_cells_of_a_column_are_one_each() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    for at, part in enumerate(["Part", "Lamp", "Key", "Fuse"]):
+        page.insert_text((76, 90 + 48 * at), part, fontsize=10)
+        page.insert_text((380, 90 + 48 * at), "Order no." if at == 0 else f"40-{at}", fontsize=10)
+        if at:
+            page.insert_image(
+                (250, 76.3 + 48 * at, 322, 123.7 + 48 * at), stream=picture(at, 72, 47), keep_proportion=False
+            )
+    for at in range(5):
+        page.draw_line((72, 76 + 48 * at), (500, 76 + 48 * at), width=0.5)
+    for x in (72, 230, 370, 500):
+        page.draw_line((x, 76), (x, 76 + 48 * 4), width=0.5)
+    structure = structured(document)
+    (table,) = of(structure, BlockKind.TABLE)
+    names = [figure.placement.figure_id or "" for figure in structure.figures]
+    assert table.rows == (
+        ("Part", "", "Order no."),
+        *(
+            (part, placeholder(name), f"40-{at}")
+            for at, part, name in zip((1, 2, 3), ("Lamp", "Key", "Fuse"), names, strict=True)
+        ),
+    )

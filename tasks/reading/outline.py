@@ -58,7 +58,9 @@ _NUMBER_ALONE = re.compile(
     r"\s*(?:(?:chapter|part|appendix|section|kapitel|teil|chapitre|partie)\s+)?(?:\d{1,3}|[A-Z]|[IVX]+)[.:]?\s*",
     re.IGNORECASE,
 )
-_NUMBERED = re.compile(r"\s*(?P<first>\d{1,2}|[A-Z]|[IVX]{2,5}(?=\.))(?P<parts>(?:\.\d{1,2})*)\.?\s+[^\W\d_a-z]")
+_NUMBERED = re.compile(
+    r"\s*(?P<first>\d{1,2}|[A-Z]|[IVX]{2,5}(?=\.))(?:(?P<parts>(?:\.\d{1,2})+)\.?\s+\S|\.?\s+[^\W\d_a-z])"
+)
 
 
 def body_size(lines: Sequence[Line]) -> float:
@@ -190,7 +192,8 @@ class Headings:
         joined: list[Sequence[Line]] = []
         for head in heads:
             before = joined[-1] if joined else None
-            if before is not None and before[0].page == head[0].page and _NUMBER_ALONE.fullmatch(_text(before)):
+            is_apart = before is not None and before[0].page == head[0].page and _NUMBER_ALONE.fullmatch(_text(before))
+            if before is not None and is_apart and not _NUMBERED.match(_text(head)):
                 joined[-1] = [*before, *head]
                 self._wholes.update(dict.fromkeys(joined[-1], joined[-1]))
             else:
@@ -225,6 +228,8 @@ class Headings:
 
     def _head(self, block: Sequence[Line], styles: Set["_Style"]) -> Sequence[Line]:
         """Return the first lines of a block that are a heading; [] if there are none."""
+        if not block:
+            return []
         block_text = _text(block)
         if (
             SURE_MARKER.match(block_text)
@@ -251,6 +256,8 @@ class Headings:
         same = [line for line in block if is_same_size(line.size, first.size) and line.bold == first.bold]
         head = block[: next((at for at, line in enumerate(block) if line not in same), len(block))]
         text = _text(head)
+        if first.label in _HEADINGS and _NUMBER_ALONE.fullmatch(text) and (title := self._head(block[len(head) :], styles)):
+            return [*head, *title]  # which is larger than "Chapter 2" above it
         if len(head) > MOST_TITLE_LINES or not _may_be_title(text, MOST_HEADING_CHARACTERS):
             return []
         larger = first.size >= LARGER * self._body
@@ -399,4 +406,5 @@ def _numbering(text: str) -> _Kind | None:
         if len(numbering["first"]) > 1 or numbering["first"] in "IVX"
         else "letter"
     )
-    return _Kind(numbering["parts"].count(".") + 1, form if not numbering["parts"] else "", None)
+    parts = numbering["parts"] or ""
+    return _Kind(parts.count(".") + 1, "" if parts else form, None)

@@ -260,6 +260,25 @@ def test_a_chapters_number_over_its_title_is_one_heading_with_it() -> None:
     ]
 
 
+def test_a_chapters_number_goes_with_the_title_below_it_and_not_with_the_first_section() -> None:
+    document = pymupdf.open()
+    for number, chapter in enumerate(("The pump", "Setting the valve", "Oil"), 1):
+        page = document.new_page(width=595, height=842)
+        page.insert_text((72, 160), f"Chapter {number}", fontsize=15)
+        page.insert_text((72, 182), chapter, fontsize=18)
+        for at, title in enumerate(("aptitude", "(How) is it cleaned?", "Filter")):
+            page.insert_text((72, 230 + 190 * at), f"{number}.{at + 1}. {title}", fontsize=13)
+            page.insert_textbox((72, 240 + 190 * at, 520, 400 + 190 * at), _TEXT, fontsize=10)
+    headings = [(block.text, block.level) for block in structured(document).blocks if block.kind is BlockKind.HEADING]
+    assert headings[:4] == [
+        ("Chapter 1 The pump", 1),
+        ("1.1. aptitude", 2),
+        ("1.2. (How) is it cleaned?", 2),
+        ("1.3. Filter", 2),
+    ]
+    assert {level for _, level in headings} == {1, 2}
+
+
 def test_a_number_on_a_line_of_its_own_is_none_of_the_lines_of_a_title() -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)

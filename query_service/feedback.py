@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from starlette.exceptions import HTTPException
 
 from query_service.access import caller_of, too_many
@@ -55,7 +55,7 @@ class FeedbackRequest(BaseModel):
     question: Question
     helpful: bool = Field(strict=True, description="Thumbs up, or down.")
     reason: Reason | None = Field(None, description="What is wrong.")
-    comment: Annotated[str, StringConstraints(strip_whitespace=True, max_length=COMMENT_LIMIT)] = Field(
+    comment: Annotated[str, StringConstraints(max_length=COMMENT_LIMIT), AfterValidator(str.strip)] = Field(
         "", description="In the reader's own words."
     )
     version: VersionName | None = Field(None, description="The version that answered; the live one by default.")

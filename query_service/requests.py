@@ -44,6 +44,8 @@ _UNSEEN = "\u115f\u1160\u2800\u3164\uffa0"
 
 
 def _visible(text: str) -> str:
+    """Strip a text whose length is checked, since the length in a schema is that of what is sent."""
+    text = text.strip()
     if text and not any(unicodedata.category(character)[0] in "LNPS" and character not in _UNSEEN for character in text):
         raise ValueError("write words: there are only characters that can't be seen")
     return text
@@ -91,7 +93,7 @@ EvidenceIdParameter = Annotated[
     ),
 ]
 Question = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=QUERY_LIMIT), AfterValidator(_visible)
+    str, StringConstraints(min_length=1, max_length=QUERY_LIMIT), AfterValidator(_visible), Field(min_length=1)
 ]
 BoxText = Annotated[str, StringConstraints(max_length=120), AfterValidator(_is_box)]
 
@@ -176,8 +178,8 @@ class SearchRequest(_Body):
         json_schema_extra={"examples": [{"query": "oil filter", "k": 10, "filters": {"sources": ["pumps/**"]}}]},
     )
 
-    query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=QUERY_LIMIT), AfterValidator(_visible)] = (
-        Field("", description="In plain words; optional where there is a picture.")
+    query: Annotated[str, StringConstraints(max_length=QUERY_LIMIT), AfterValidator(_visible)] = Field(
+        "", description="In plain words; optional where there is a picture."
     )
     picture: Picture | None = Field(
         None,

@@ -15,6 +15,7 @@ from query_service import app as service
 from query_service import guard
 from query_service.app import create_app
 from query_service.guard import PICTURE_LIMIT, trusted
+from query_service.requests import QUERY_LIMIT
 from schemas.answers import AnswerResult
 from schemas.errors import UserError
 from schemas.evidence import SearchResult
@@ -247,6 +248,15 @@ class TestQuestions:
         headers = {"content-type": "application/json"}
         response = client.post(f"{BASE}/search", content=b'{"query": "\\ud800"}', headers=headers)
         assert error_of(response)[:2] == (422, "invalid")
+
+    @pytest.mark.parametrize("question", ["", "  \n", " " * QUERY_LIMIT + "pump"], ids=["empty", "blank", "long"])
+    def test_the_length_of_a_question_is_that_of_what_is_sent(self, client: TestClient, question: str) -> None:
+        response = client.post("/v1/answer", json={"corpora": ["pumps"], "question": question})
+        assert error_of(response)[:2] == (422, "invalid")
+
+    def test_blanks_around_a_question_are_left_out(self, client: TestClient) -> None:
+        plain, padded = (client.post(f"{BASE}/search", json={"query": query}).json() for query in ("pump", " pump \n"))
+        assert padded["hits"] == plain["hits"]
 
     def test_a_body_that_is_not_json_is_said_to_be_none(self, client: TestClient) -> None:
         headers = {"content-type": "application/json"}

@@ -4,9 +4,6 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
-
-from pydantic import AfterValidator
 
 from schemas.printing import is_plain
 
@@ -26,8 +23,6 @@ def principal(text: str) -> str:
         raise ValueError(f"{text[:100]!r} names nobody; write group:NAME, user:NAME or everyone")
     return name
 
-
-Principal = Annotated[str, AfterValidator(principal)]
 
 Principals = frozenset[str]
 """A set of principals: of a document, who may read it, where an empty one is nobody; of a reader, who is asking."""

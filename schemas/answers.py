@@ -166,6 +166,9 @@ class TablePart(Frozen):
     figures: list[FigurePart]
     citations: Citations
     key_rows: list[int] = Field([], description="[]: no row stands out, all are shown.")
+    key_column: int | None = Field(
+        None, description="The column that the question names, counted from 0; null: none, or several."
+    )
     folded: Folded = False
 
 

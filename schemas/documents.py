@@ -173,7 +173,6 @@ class FoundBy(StrEnum):
 
     RULED = "ruled"
     RULED_LAYOUT = "ruled_layout"
-    ALIGNED = "aligned"
     LAYOUT = "layout"
 
 

@@ -135,7 +135,3 @@ class Rights:
         numbered = np.full(len(ids), -1, np.int32)
         numbered[np.searchsorted(ids, self._ids)] = by_class[self._class_of]
         return numbered
-
-
-NO_RIGHTS = Rights.of({})
-"""Nobody may read anything."""

@@ -93,8 +93,8 @@ def scanned_page(
         sheet.insert_image(pymupdf.Rect(box), stream=picture, rotate=rotation, keep_proportion=False)
         resources = int(document.xref_get_key(sheet.xref, "Resources")[1].split()[0])
         fonts = {"T": ("", "helv"), "B": ("-Bold", "hebo"), "I": ("-Italic", "helv")}
-        made = (f"/{key} {_font(document, NO_FONT + style, widths)} 0 R" for key, (style, widths) in fonts.items())
-        document.xref_set_key(resources, "Font", f"<<{''.join(made)}>>")
+        font_entries = (f"/{key} {_font(document, NO_FONT + style, widths)} 0 R" for key, (style, widths) in fonts.items())
+        document.xref_set_key(resources, "Font", f"<<{''.join(font_entries)}>>")
         words = "\n".join(_shown(line, page.height_pt) for line in lines)
         drawn = " ".join(f"{x0:.2f} {page.height_pt - y1:.2f} {x1 - x0:.2f} {y1 - y0:.2f} re f" for x0, y0, x1, y1 in rules)
         content = sheet.get_contents()[-1]

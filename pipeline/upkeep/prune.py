@@ -145,15 +145,6 @@ def _row_names(store: ObjectStore, version: str) -> Iterable[str]:
     return parts.sizes() if parts is not None else ()
 
 
-def _is_taken_over(workspace: Workspace, version: str) -> bool:
-    """Return whether a newer version has the collection of this one, or may have: a file that says so is damaged."""
-    versions = [newer for newer in workspace.store.folders("versions") if newer >= version]
-    names, damage = attempt(lambda: [workspace.collection(name) for name in versions])
-    if names is None or damage is not None:
-        return workspace.corpus.index.engine == "weaviate"
-    return names[0] in names[1:]
-
-
 def _index(workspace: Workspace, version: str) -> SearchIndex:
     """Open a version's collection where its own file says, or where the corpus file says if that is damaged."""
     own_index = unless_damaged(lambda: workspace.index(version))

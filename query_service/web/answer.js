@@ -114,7 +114,8 @@ function figure(part, of) {
   return el("figure", {}, picture(part, of), legend);
 }
 
-// A table, each of its figures where a cell holds the figure's tag; at first only the rows that answer.
+// A table, each of its figures where a cell holds the figure's tag; at first only the rows that answer, with the column marked
+// that the question names.
 function cells(part, of, mark) {
   const draw = (text, figures = part.figures) => {
     const [first, ...rest] = figures;
@@ -129,6 +130,7 @@ function cells(part, of, mark) {
   const below = el("p", { class: "below" }, mark);
   if (others.length && others.length < rows.length) {
     rows.forEach((row) => row.classList.toggle("key", !others.includes(row)));
+    if (part.key_column !== null) rows.filter((row) => key.has(row.rowIndex)).forEach((row) => row.children[part.key_column]?.classList.add("key"));
     const toggle = el("button", { type: "button", class: "link", onclick: () => show(others[0].hidden) });
     const show = (all) => {
       for (const row of others) row.hidden = !all;

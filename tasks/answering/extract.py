@@ -276,7 +276,10 @@ class _PassageWriter:
         words = [sum(len(text.split()) for text in line) for line in row.rows]
         folded = not (key_rows or (is_shown and sum(words) <= SCREEN))
         key_rows -= {0}
-        shown_rows = sorted(key_rows | _second_head(row.rows)) if key_rows else []
+        second_head = _second_head(row.rows)
+        shown_rows = sorted(key_rows | second_head) if key_rows else []
+        head = [row.rows[number] for number in [0, *second_head]]
+        key_column = _named_column(self.answer.material.question, head) if key_rows else None
         parts_by_tag: dict[str, FigurePart] = {}
 
         def cell(text: str) -> str:
@@ -292,13 +295,27 @@ class _PassageWriter:
         if not folded:
             self.answer.words += sum(words[number] for number in [0, *shown_rows]) if shown_rows else sum(words)
         figures = list(parts_by_tag.values())
-        return TablePart(rows=rows, figures=figures, citations=cited, key_rows=shown_rows, folded=folded)
+        return TablePart(
+            rows=rows, figures=figures, citations=cited, key_rows=shown_rows, key_column=key_column, folded=folded
+        )
 
 
 def _second_head(rows: Sequence[Sequence[str]]) -> set[int]:
     """Return the number of a table's second row if that goes on with the header: it has names, none in the first column."""
     goes_on = len(rows) > 2 and rows[2][0] and not rows[1][0] and "".join(rows[1])[:1].isalpha()
     return {1} if goes_on else set()
+
+
+def _named_column(question: str, head: Sequence[Sequence[str]]) -> int | None:
+    """Return the column whose names share more words with a question than those of any other.
+
+    The first column names rows, so it is none. Half of the tables that answer development questions have such a column; it
+    holds the answer in 13 of 15 whose answer is a cell, and the two others' heads are read a column off.
+    """
+    words = stems(content_words(question))
+    shared = [len(words & stems(content_words(" ".join(names)))) for names in zip(*head, strict=False)][1:]
+    most = max(shared, default=0)
+    return 1 + shared.index(most) if most and shared.count(most) == 1 else None
 
 
 def _without_empty_folds(parts: Iterable[Part]) -> list[Part]:

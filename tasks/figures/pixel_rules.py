@@ -94,11 +94,11 @@ def _ink(grey: NDArray[np.float32], line: RecognisedLine, box: BBox) -> list[Ink
 
 
 def _run(text: str, ink: NDArray[np.float32], start: int, end: int) -> InkedRun:
-    length, own_ink = ink.shape[1], ink[:, start:end]
+    length, run_ink = ink.shape[1], ink[:, start:end]
     # A row of pixels that crosses a stroke becomes darker and brighter again: ink is shared by as many strokes.
-    edges = np.abs(np.diff(own_ink, axis=1, prepend=0, append=0)).sum()
-    to_right, to_left = (_upright_edges(own_ink, slope) for slope in (ITALIC_SLOPE, -ITALIC_SLOPE))
-    stroke = float(2 * own_ink.sum() / edges)
+    edges = np.abs(np.diff(run_ink, axis=1, prepend=0, append=0)).sum()
+    to_right, to_left = (_upright_edges(run_ink, slope) for slope in (ITALIC_SLOPE, -ITALIC_SLOPE))
+    stroke = float(2 * run_ink.sum() / edges)
     return InkedRun(text, start / length, end / length, stroke / length, to_right / (to_left or 1))
 
 

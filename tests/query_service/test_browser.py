@@ -608,7 +608,11 @@ def test_what_is_folded_opens(browser: Browser) -> None:
 
 
 TABLE = TablePart(
-    rows=[["Key", "Does"], ["1", "stops"], ["2", "<b>runs</b>"], ["3", "waits"]], figures=[], citations=[1], key_rows=[2]
+    rows=[["Key", "Does"], ["1", "stops"], ["2", "<b>runs</b>"], ["3", "waits"]],
+    figures=[],
+    citations=[1],
+    key_rows=[2],
+    key_column=1,
 )
 
 
@@ -618,6 +622,7 @@ def test_a_table_shows_the_rows_that_answer_and_the_others_on_demand(browser: Br
 
     html = page_after(browser, _answering(_answer([TABLE])))
     assert rows(html) == ["Key Does", "2 <b>runs</b>"]
+    assert re.findall(r'<td class="key">(.*?)</td>', html) == ["&lt;b&gt;runs&lt;/b&gt;"]
     assert re.search(r'aria-expanded="false">Show all 3 rows<', html)
     html = page_after(browser, _answering(_answer([TABLE])), ["#parts .below button"])
     assert rows(html) == ["Key Does", "1 stops", "2 <b>runs</b>", "3 waits"]

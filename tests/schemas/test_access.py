@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.access import Allowed, of_site, principal
-from schemas.rights import NO_RIGHTS, Rights
+from schemas.rights import Rights
 
 GROUPS = st.sampled_from(["everyone", "group:service", "group:Plant 4/Lyon", "user:4711", "user:a@b.de"])
 RIGHTS = st.dictionaries(st.integers(0, 30).map(lambda number: f"{number:064x}"), st.frozensets(GROUPS))
@@ -65,7 +65,7 @@ def test_rows_and_changed_documents_give_what_a_reader_may_see(
 def test_an_empty_set_is_nobody() -> None:
     rights = Rights.of({"a": frozenset()})
     assert not rights.allows("a", frozenset({"group:a"}))
-    assert not NO_RIGHTS.allows("a", frozenset({"everyone"}))
+    assert not Rights.of({}).allows("a", frozenset({"everyone"}))
     assert rights.seen_by(frozenset(), Rights.of({"a": frozenset({"everyone"})}), ["a"]) == Allowed(
         ("everyone",), ("a",), ()
     )

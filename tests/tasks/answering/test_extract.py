@@ -240,6 +240,23 @@ def test_the_second_row_of_a_tables_header_is_shown_with_the_rows_that_answer() 
     assert [part.key_rows for part in plain.parts if part.type == "table"] == [[3]]
 
 
+@pytest.mark.parametrize(
+    ("question", "column"),
+    [
+        ("What is the rated current of the P20?", 2),
+        ("What is the current of the P20 at full load?", None),
+        ("Which pump is the P20?", None),
+        ("How heavy is the P20?", None),
+    ],
+)
+def test_the_column_that_a_question_names_is_told(question: str, column: int | None) -> None:
+    head = ["Pump", "Starting current", "Rated current"]
+    answer = _ask(question, [_table("", head, *([f"P{number}", "9 A", "4 A"] for number in (10, 20, 30)))])
+    (table,) = (part for part in answer.parts if part.type == "table")
+    assert 2 in table.key_rows
+    assert table.key_column == column
+
+
 def test_code_keeps_its_line_breaks_and_stands_with_the_sentence_before_it() -> None:
     code = "size(3cm);\ndraw((0,0)--(1,0));"
     answer = _ask("How do I draw a line?", [_hit("a", f"{LONG}\n\nTo draw a line, write:\n\n{code}\n\n{LONG}")])
@@ -356,7 +373,7 @@ def test_the_caption_of_a_table_is_no_answer_but_stands_above_its_table() -> Non
         _table("", ["Fee", "Amount"], ["mortgage appraisal", "$300"]),
     ]
     answer = _ask("What are the fees of a mortgage appraisal?", rows)
-    assert [type(part) for part in answer.parts if not part.folded] == [TextPart, TablePart]
+    assert [part.type for part in answer.parts if not part.folded] == ["text", "table"]
     assert _unfolded(answer)[0] == "Table 8.1. Fees of a Mortgage"
     assert _marked(answer) == []
 

@@ -81,7 +81,7 @@ def main() -> None:
 
 def _machine_s() -> float:
     times = psutil.cpu_times()
-    return float(times.user + times.system)
+    return float(times.user + times.nice + times.system)  # Ray's workers are nice
 
 
 def _refreshed(workspace: Workspace) -> tuple[dict[str, float], float, str]:

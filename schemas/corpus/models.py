@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -261,7 +261,7 @@ PERSON = "person"
 
 
 class CaptionOptions(Section):
-    """Captioners, OCR and layout detection."""
+    """Captioners and OCR."""
 
     captioner: Text = Field(
         CONTEXT, description="context: own caption, recognised words and section; or a generative one of models."
@@ -275,6 +275,14 @@ class CaptionOptions(Section):
     ocr: Literal["rapidocr", "none"] = Field(
         "rapidocr", description="What reads words inside figures and scanned pages, and replaces poor text layers; or none."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_layout(cls, values: Any) -> Any:
+        """Leave out ``layout: none`` of earlier releases, which is what holds now."""
+        if isinstance(values, dict) and values.get("layout") == "none":
+            return {name: value for name, value in values.items() if name != "layout"}
+        return values
 
     @property
     def named(self) -> dict[str, str]:

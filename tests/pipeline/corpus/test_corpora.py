@@ -48,9 +48,15 @@ def test_a_template_has_a_name_or_is_spelled_out(folder: Path, template_name: st
     assert load_corpus("m").tags.template == spelled
 
 
+def test_no_layout_model_of_earlier_releases_is_what_holds(folder: Path) -> None:
+    (folder / "m.yaml").write_text("name: m\nsource: x\ncaptions: {ocr: none, layout: none}\n")
+    assert load_corpus("m").captions.ocr == "none"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("name: m\nsource: x\ncaptions: {layout: rapid}\n", "captions.layout: unknown key"),
         ("name: m\n", "m.yaml: file: name the folder or address of the documents"),
         ("name: m\nsource: x\nsorce: y\n", "m.yaml: sorce: unknown key; did you mean 'source'?"),
         ("name: m\nsource: x\nparse: {timeout: 3}\n", "parse.timeout: unknown key; did you mean 'timeout_s'?"),

@@ -73,6 +73,10 @@ class Material:
         score, step = max(steps, key=lambda pair: pair[0], default=(0.0, None))
         return step.passage if step is not None and score >= max(self.scores) - PROCEDURE_FURTHER else None
 
+    def is_figure(self, number: int) -> bool:
+        """Return whether a passage begins with a figure's own row."""
+        return self.passages[number].rows[0].modality is Modality.FIGURE
+
     def marked(self, number: int) -> list[Candidate]:
         """Return the candidates of a passage that answer, best first."""
         ranked = self.by_passage[number]
@@ -136,12 +140,14 @@ class _Answer:
         is_of_pictures, top = speaks_of_pictures(material.question), max(material.scores, default=0.0)
         if is_of_pictures and not material.how_to_terms:
             self.add_figures(material.shown_figures[:1])
-        for number in material.by_passage:
+        # The pictures of a procedure's steps stand in it, so their own rows, which repeat the steps, don't precede it.
+        is_procedure = material.procedure is not None
+        for number in sorted(material.by_passage, key=lambda number: is_procedure and material.is_figure(number)):
             if passages == max_passages:
                 break
             passage = material.passages[number]
             # A figure's own row is a passage if nothing stands before it; behind others, only figures asked for are shown.
-            if passage.rows[0].modality is Modality.FIGURE and passages:
+            if material.is_figure(number) and passages:
                 continue
             adds = self.words - words_before < ENOUGH and material.by_passage[number][0][0] >= top - MARKED
             is_unfolded = number == material.procedure or self.words == words_before or adds

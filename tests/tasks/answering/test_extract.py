@@ -257,6 +257,22 @@ def test_the_column_that_a_question_names_is_told(question: str, column: int | N
     assert table.key_column == column
 
 
+def test_a_procedure_is_shown_in_its_order_though_the_picture_of_a_step_ranks_before_it() -> None:
+    steps = [
+        "1. Switch the projector off.",
+        f"2. Loosen the lamp of the projector.\n\n{TAGS[1]}",
+        "3. Put the new lamp in.",
+    ]
+    picture = _hit("b", f"{TAGS[1]}\n2. Loosen the lamp of the projector.", modality=Modality.FIGURE)
+    answer = _ask("How do I change the lamp of the projector?", [picture, _hit("a", "\n\n".join(steps))])
+    shown = [
+        part.text[:2] if part.type == "text" else "picture"
+        for part in answer.parts
+        if not part.folded and part.type != "table"
+    ]
+    assert shown == ["1.", "2.", "picture", "3."]
+
+
 def test_code_keeps_its_line_breaks_and_stands_with_the_sentence_before_it() -> None:
     code = "size(3cm);\ndraw((0,0)--(1,0));"
     answer = _ask("How do I draw a line?", [_hit("a", f"{LONG}\n\nTo draw a line, write:\n\n{code}\n\n{LONG}")])

@@ -5,7 +5,6 @@ else may run. Beside them, in the same run, what the models cost alone, in this 
 on every Nth of the pictures that were read, the text model on every Nth of the rows.
 """
 
-import io
 import sys
 import tempfile
 import time
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pyarrow.parquet as pq
 
 from backends.models.minilm import MiniLM
 from backends.models.rapidocr_recogniser import RapidOcr
 from backends.pdf.page import page_regions
+from backends.stores.objects import read_table
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.evidence import evidence_parts
@@ -104,8 +103,8 @@ def _refreshed(workspace: Workspace) -> tuple[dict[str, float], float, str]:
 
 
 def _pictures_read(workspace: Workspace) -> list[str]:
-    names = (name for name in workspace.store.names(f"recognised/{workspace.keys.recognised}"))
-    return [str(row["id"]) for name in names for row in pq.read_table(io.BytesIO(workspace.store.get(name))).to_pylist()]
+    names = workspace.store.names(f"recognised/{workspace.keys.recognised}")
+    return [str(picture) for name in names for picture in read_table(workspace.store, name).column("id").to_pylist()]
 
 
 def _mean_s(work: Callable[[Any], object], inputs: Iterable[Any]) -> float:

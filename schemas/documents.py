@@ -169,7 +169,7 @@ class OutlineEntry:
 
 
 class FoundBy(StrEnum):
-    """What a table was found by: rules or boxes of cells, a layout model with or without rules, or words."""
+    """What a table was found by: rules or boxes of cells, or a layout model with or without rules."""
 
     RULED = "ruled"
     RULED_LAYOUT = "ruled_layout"

@@ -7,7 +7,6 @@ from itertools import accumulate, groupby
 
 from schemas.answers import AnswerResult, Citation, FigurePart, Part, TablePart, TextPart
 from schemas.evidence import CitedFigure, Hit, Span
-from schemas.filters import Modality
 from schemas.tags import TagTemplate
 from schemas.text import caption_label, mentions
 from schemas.text import folded as folded_text
@@ -72,10 +71,6 @@ class Material:
         steps = [pair for pair in zip(self.scores, self.candidates, strict=True) if self.how_to_terms and pair[1].is_step]
         score, step = max(steps, key=lambda pair: pair[0], default=(0.0, None))
         return step.passage if step is not None and score >= max(self.scores) - PROCEDURE_FURTHER else None
-
-    def is_figure(self, number: int) -> bool:
-        """Return whether a passage begins with a figure's own row."""
-        return self.passages[number].rows[0].modality is Modality.FIGURE
 
     def marked(self, number: int) -> list[Candidate]:
         """Return the candidates of a passage that answer, best first."""
@@ -142,12 +137,12 @@ class _Answer:
             self.add_figures(material.shown_figures[:1])
         # The pictures of a procedure's steps stand in it, so their own rows, which repeat the steps, don't precede it.
         is_procedure = material.procedure is not None
-        for number in sorted(material.by_passage, key=lambda number: is_procedure and material.is_figure(number)):
+        for number in sorted(material.by_passage, key=lambda number: is_procedure and material.passages[number].is_figure):
             if passages == max_passages:
                 break
             passage = material.passages[number]
             # A figure's own row is a passage if nothing stands before it; behind others, only figures asked for are shown.
-            if material.is_figure(number) and passages:
+            if passage.is_figure and passages:
                 continue
             adds = self.words - words_before < ENOUGH and material.by_passage[number][0][0] >= top - MARKED
             is_unfolded = number == material.procedure or self.words == words_before or adds
@@ -159,9 +154,7 @@ class _Answer:
     ) -> bool:
         """Add a passage, its marked sentences unfolded or all folded; return whether it has more than figures shown before."""
         figures = figures_of(passage)
-        if passage.rows[0].modality is Modality.FIGURE and self.shown_figures.issuperset(
-            figure.figure_id for figure in figures.values()
-        ):
+        if passage.is_figure and self.shown_figures.issuperset(figure.figure_id for figure in figures.values()):
             return False
         shown_candidates = marked_candidates if unfolded else ()
         asked_numbers = {
@@ -320,8 +313,8 @@ def _named_column(question: str, head: Sequence[Sequence[str]]) -> int | None:
     """
     words = stems(content_words(question))
     shared = [len(words & stems(content_words(" ".join(names)))) for names in zip(*head, strict=False)][1:]
-    most = max(shared, default=0)
-    return 1 + shared.index(most) if most and shared.count(most) == 1 else None
+    most_shared = max(shared, default=0)
+    return 1 + shared.index(most_shared) if most_shared and shared.count(most_shared) == 1 else None
 
 
 def _without_empty_folds(parts: Iterable[Part]) -> list[Part]:

@@ -81,6 +81,11 @@ class Passage:
     rank: int
     blocks: tuple[PassageBlock, ...] = field(default=())
 
+    @property
+    def is_figure(self) -> bool:
+        """Whether it begins with a figure's own row."""
+        return self.rows[0].modality is Modality.FIGURE
+
 
 def around(positions: Sequence[RowPosition], evidence_ids: Sequence[str], reach: int = REACH) -> list[list[str]]:
     """Return the ids of rows to read, a list a run: each row found with its neighbours in its section, overlapping runs merged.

@@ -7,7 +7,6 @@ import re
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
-from schemas.filters import Modality
 from tasks.answering.candidates import Candidate, stems
 from tasks.answering.passages import (
     Passage,
@@ -239,7 +238,7 @@ class Unfolded:
     def _show_figures(self, asked_figures: Collection[str]) -> None:
         """Show the figures asked for, and those between unfolded blocks."""
         blocks = self.passage.blocks
-        is_figure_passage = self.passage.rows[0].modality is Modality.FIGURE
+        is_figure_passage = self.passage.is_figure
         for block_number in self.kept_block_numbers:
             block = blocks[block_number]
             if block.style == "figure" and (

@@ -194,10 +194,10 @@ def _share_side(a: BBox, b: BBox, rules: Sequence[BBox]) -> bool:
     beside = near(a.y0, b.y0) and near(a.y1, b.y1) and abs(a.gap_x(b)) <= TOUCH_PT
     if not (stacked or beside):
         return False
-    both = (a | b).grown(TOUCH_PT)
+    joined_box = (a | b).grown(TOUCH_PT)
     # A rule of a table goes past their corners.
     return not any(
-        (rule.width > both.width if stacked else rule.height > both.height)
+        (rule.width > joined_box.width if stacked else rule.height > joined_box.height)
         and overlap(rule, a.grown(TOUCH_PT))
         and overlap(rule, b.grown(TOUCH_PT))
         for rule in rules

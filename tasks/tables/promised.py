@@ -182,23 +182,28 @@ def tables_under_titles(regions: Sequence[PageRegion], lines: Sequence[Line]) ->
 def with_forms(regions: Sequence[PageRegion], frames: Sequence[BBox], lines: Sequence[Line]) -> list[PageRegion]:
     """Return regions; one whose lines stand in boxes apart is a form: text if its labels are in them, else a table."""
     forms: list[PageRegion] = []
-    others: list[PageRegion] = []
+    other_regions: list[PageRegion] = []
     for region in regions:
+        if region.label not in _MAY_BE_FORM:
+            other_regions.append(region)
+            continue
         inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
-        held = [max((frame for frame in frames if frame.has_middle_of(line.bbox)), default=None) for line in inner]
-        boxes = {box for box in held if box is not None}
+        frames_of_lines = [
+            max((frame for frame in frames if frame.has_middle_of(line.bbox)), default=None) for line in inner
+        ]
+        boxes = {box for box in frames_of_lines if box is not None}
         are_apart = not any(overlap(box.grown(1), other) for box, other in combinations(boxes, 2))
         labels = [line for line in lines if any(line.bbox.x1 < box.x0 and is_level(line.bbox, box) for box in boxes)]
-        if region.label not in _MAY_BE_FORM or None in held or len(boxes) < 2 or not are_apart:
-            others.append(region)
-        elif region.label is LayoutLabel.TABLE and all(held.count(box) > 1 for box in boxes):
+        if None in frames_of_lines or len(boxes) < 2 or not are_apart:
+            other_regions.append(region)
+        elif region.label is LayoutLabel.TABLE and all(frames_of_lines.count(box) > 1 for box in boxes):
             forms.append(replace(region, label=LayoutLabel.TEXT))
         elif len(labels) == len(inner) == len(boxes):
             lines_of_form = tuple(line.bbox for line in (*inner, *labels))
             forms.append(PageRegion(union(lines_of_form), LayoutLabel.TABLE, lines_of_form))
         else:
-            others.append(region)
-    return [*forms, *others]
+            other_regions.append(region)
+    return [*forms, *other_regions]
 
 
 def _notes_apart(region: PageRegion, lines: Sequence[Line]) -> list[PageRegion]:

@@ -47,7 +47,7 @@ class RightsReader:
     def __init__(self, store: ObjectStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._clock = store, clock
         self._lock = threading.Lock()
-        self._digest, self._rights = "", Rights.of({})
+        self._digest, self._rights = "", Rights({})
         self._valid_until = -1.0
 
     def __call__(self) -> Rights:

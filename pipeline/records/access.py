@@ -114,7 +114,7 @@ def update_rights(workspace: Workspace, *, by: str | None = None, reason: str | 
     def change(before: Rights | None) -> Rights:
         # Read after the current rights, so that of two processes none writes what an older table said.
         sources = current_sources(workspace.store)
-        return Rights.of(_readers(sources, _stated(workspace, sources), before))
+        return Rights(_readers(sources, _stated(workspace, sources), before))
 
     return apply_rights(workspace.store, change, by=by, reason=reason)
 

@@ -330,7 +330,7 @@ def _forget_rights(store: ObjectStore, deletion: _Deletion, event: AuditEvent) -
     access.read_rights(store, access.read_current(store).digest)  # damaged ones must not end as none
 
     def without(before: Rights | None) -> Rights:
-        return Rights.of({doc_id: readers for doc_id, readers in before or () if doc_id not in deletion.doc_ids})
+        return Rights({doc_id: readers for doc_id, readers in before or () if doc_id not in deletion.doc_ids})
 
     current, _ = access.apply_rights(store, without, by=event.by, reason=event.reason)
     for name in store.names(access.FOLDER):

@@ -84,7 +84,7 @@ class Library:
 
     def apply(self, rights: Mapping[str, Principals]) -> None:
         """Make rights by document id the current ones."""
-        apply_rights(open_workspace(str(self.file)).store, lambda _: Rights.of(rights))
+        apply_rights(open_workspace(str(self.file)).store, lambda _: Rights(rights))
 
     def service(self, callers: Mapping[str, Principals | None]) -> FastAPI:
         """Return a service with a key for each caller: one whose principals are None sees every document."""

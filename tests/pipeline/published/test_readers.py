@@ -18,10 +18,10 @@ def test_rights_are_looked_for_every_ten_seconds_and_kept_meanwhile(tmp_path: Pa
     current = RightsReader(store, clock=lambda: now[0])
     with pytest.raises(TransientError):
         current()
-    apply_rights(store, lambda _: Rights.of({"a" * 64: GROUP}))
+    apply_rights(store, lambda _: Rights({"a" * 64: GROUP}))
     before = current()
     assert before.allows("a" * 64, GROUP)
-    apply_rights(store, lambda _: Rights.of({"a" * 64: frozenset()}))
+    apply_rights(store, lambda _: Rights({"a" * 64: frozenset()}))
     now[0] = RIGHTS_S - 1
     assert current() is before
     now[0] = RIGHTS_S
@@ -37,9 +37,9 @@ def test_rights_are_looked_for_every_ten_seconds_and_kept_meanwhile(tmp_path: Pa
 
 
 def test_a_list_of_documents_is_judged_as_each_of_them() -> None:
-    rights = Rights.of({letter * 64: GROUP if letter in "ac" else frozenset({"everyone"}) for letter in "abcd"})
+    rights = Rights({letter * 64: GROUP if letter in "ac" else frozenset({"everyone"}) for letter in "abcd"})
     doc_ids = [letter * 64 for letter in "dxbac"] + ["a" * 65, "a" * 63, ""]
     for principals in (GROUP, frozenset[str]()):
         assert [*rights.which(doc_ids, principals)] == [rights.allows(doc_id, principals) for doc_id in doc_ids]
-    assert [*Rights.of({}).which(doc_ids, GROUP)] == [False] * len(doc_ids)
+    assert [*Rights({}).which(doc_ids, GROUP)] == [False] * len(doc_ids)
     assert [*rights.which([], GROUP)] == []

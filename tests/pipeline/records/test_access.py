@@ -11,8 +11,8 @@ from schemas.errors import MissingError
 from schemas.ports import ObjectStore
 from schemas.rights import Rights
 
-BOTH = Rights.of({"a": frozenset({"everyone"}), "b": frozenset({"group:service"})})
-ONE = Rights.of({"a": frozenset(), "b": frozenset({"group:service"})})
+BOTH = Rights({"a": frozenset({"everyone"}), "b": frozenset({"group:service"})})
+ONE = Rights({"a": frozenset(), "b": frozenset({"group:service"})})
 
 
 @pytest.fixture

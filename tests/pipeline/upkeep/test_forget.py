@@ -179,7 +179,7 @@ def test_what_was_held_stays_held(published: Workspace) -> None:
 
 def test_its_rights_are_forgotten(published: Workspace) -> None:
     rows = read_ledger(published.store, _names(published)[0])
-    rights = Rights.of({row.doc_id: frozenset({"everyone"}) for row in rows})
+    rights = Rights({row.doc_id: frozenset({"everyone"}) for row in rows})
     access.apply_rights(published.store, lambda _: rights)
     (doc_id,) = forget(published, "winch.pdf", dry_run=False).documents
     now = access.read_rights(published.store, access.read_current(published.store).digest)

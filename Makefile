@@ -26,7 +26,7 @@ install: $(INSTALLED) ## install what Inset needs to run into .venv (1.6 GB)
 
 setup: client ## install everything into .venv, with torch and the test tools (6.5 GB)
 
-client: $(DEVELOPED) ## generate the models of the Python client and its synchronous half
+client: $(DEVELOPED) ## generate the Python client and its models
 	@$(BIN)/python clients/python/generate.py
 
 demo: $(INSTALLED) ## refresh the example corpus in Airflow and serve the search page; Ctrl-C ends all

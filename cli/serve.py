@@ -162,7 +162,7 @@ def mcp(corpora: CorporaArgument = None) -> None:
     """Serve an agent by the Model Context Protocol on standard input and output; 'inset serve' does so at /mcp."""
     import httpx
 
-    from inset_client import AsyncClient
+    from inset_client._async import AsyncConnection
     from inset_client.mcp import server_of
     from query_service.serve import ServiceOptions
 
@@ -171,7 +171,8 @@ def mcp(corpora: CorporaArgument = None) -> None:
 
     async def serve() -> None:
         async with app.router.lifespan_context(app):
-            await server_of(lambda _: AsyncClient("http://localhost", transport=transport)).run_stdio_async()
+            server = server_of(lambda _: AsyncConnection("http://localhost", transport=transport), app.openapi())
+            await server.run_stdio_async()
 
     asyncio.run(serve())
 

@@ -48,15 +48,15 @@ def _protocol(app: FastAPI) -> Starlette:
     # Imported here, since that takes half a second.
     from mcp.server.transport_security import TransportSecuritySettings
 
-    from inset_client import AsyncClient
+    from inset_client._async import AsyncConnection
     from inset_client.mcp import server_of
 
-    def connect(request: Request) -> AsyncClient:
+    def connect(request: Request) -> AsyncConnection:
         transport = httpx.ASGITransport(_while_connected(app, request), client=request.client or ("", 0))
         headers = {name: value for name, value in request.headers.items() if not name.startswith(_BETWEEN)}
-        return AsyncClient("http://localhost", retries=0, transport=transport, headers=headers)
+        return AsyncConnection("http://localhost", retries=0, transport=transport, headers=headers)
 
-    return server_of(connect).streamable_http_app(
+    return server_of(connect, app.openapi()).streamable_http_app(
         streamable_http_path=MCP,
         json_response=True,
         stateless_http=True,

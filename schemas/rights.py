@@ -23,9 +23,8 @@ class Rights:
     @classmethod
     def of_column(cls, doc_ids: "pa.ChunkedArray[Any]", sets: "pa.ChunkedArray[Any]") -> "Rights":
         """Return the rights that a column of documents' sets has."""
-        return cls(
-            {doc_id: frozenset(names or ()) for doc_id, names in zip(doc_ids.to_pylist(), sets.to_pylist(), strict=True)}
-        )
+        readers = zip(map(str, doc_ids.to_pylist()), sets.to_pylist(), strict=True)
+        return cls({doc_id: frozenset(names or ()) for doc_id, names in readers})
 
     @classmethod
     def of_table(cls, table: pa.Table) -> "Rights":

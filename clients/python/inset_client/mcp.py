@@ -4,12 +4,10 @@
 """
 
 import inspect
-import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import wraps
-from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import httpx
 from mcp.server.mcpserver import Context, Image, MCPServer
@@ -17,14 +15,11 @@ from mcp.server.mcpserver.exceptions import ResourceError
 from mcp_types import ToolAnnotations
 from pydantic import Field, WithJsonSchema
 
-from inset_client import ApiError, AsyncClient
+from inset_client._async import AsyncConnection
+from inset_client._replies import ApiError
 
-if TYPE_CHECKING:
-    from inset_client import models
-    from inset_client.models import Filters
-
-Connect = Callable[[Any], AsyncClient]
-"""Returns a client, given the HTTP request of the agent; None on standard input and output."""
+Connect = Callable[[Any], AsyncConnection]
+"""Returns the connection to the service, given the HTTP request of the agent; None on standard input and output."""
 
 Version = Annotated[str | None, Field(description="A version, as a reply names it; the live one by default.")]
 SearchPreset = Annotated[
@@ -66,21 +61,14 @@ _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_wor
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
 
-def _several(corpus: str) -> list[str] | None:
-    """Return the names of several corpora, [] for all; None for one."""
-    if corpus == "*":
-        return []
-    return [name.strip() for name in corpus.split(",") if name.strip()] if "," in corpus else None
-
-
 class _Tools:
-    """What agents call; ``connect`` returns the client of a request."""
+    """What agents call; ``connect`` returns the connection for a request."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
 
     @asynccontextmanager
-    async def _asking(self, ctx: Context) -> AsyncIterator[AsyncClient]:
+    async def _asking(self, ctx: Context) -> AsyncIterator[AsyncConnection]:
         try:
             async with self._connect(ctx.request_context.request) as client:
                 yield client
@@ -89,11 +77,20 @@ class _Tools:
         except httpx.TransportError as error:
             raise ResourceError(f"the service can't be reached: {error}") from error
 
+    async def _ask(self, ctx: Context, operation: str, corpus: str, request: Mapping[str, Any]) -> Any:
+        """Return the reply of one corpus, or of several together."""
+        async with self._asking(ctx) as inset:
+            if corpus != "*" and "," not in corpus:
+                return (await inset.request("POST", f"corpora/{{}}/{operation}", corpus, body=request)).json()
+            names = [name.strip() for name in corpus.split(",") if name.strip()]
+            body = {**request, "corpora": None if corpus == "*" else names or None}
+            return (await inset.request("POST", operation, body=body)).json()
+
     async def list_corpora(self, ctx: Context) -> list[dict[str, Any]]:
         """List the corpora, with what each holds."""
         fields = ("name", "documents", "pages", "figures", "languages", "doc_types", "problem")
         async with self._asking(ctx) as inset:
-            return [_select(fields, corpus) for corpus in await inset.corpora()]
+            return [_select(fields, corpus) for corpus in (await inset.request("GET", "corpora")).json()]
 
     async def search(
         self,
@@ -105,18 +102,11 @@ class _Tools:
         version: Version = None,
         preset: SearchPreset = None,
         *,
-        filters: "Filters",
+        filters: Mapping[str, Any],
     ) -> dict[str, Any]:
         """Return passages, tables and figures for a query in plain words, best first, each with its document and page."""
-        async with self._asking(ctx) as inset:
-            arguments = {"query": query, "k": k, "offset": offset, "filters": filters, "version": version, "preset": preset}
-            several = _several(corpus)
-            request = cast("models.SearchRequest", {**arguments, "highlight": False})
-            reply = await (
-                inset.search(corpus, **request)
-                if several is None
-                else inset.search_corpora(**request, corpora=several or None)
-            )
+        request = {"query": query, "k": k, "offset": offset, "filters": filters, "version": version, "preset": preset}
+        reply = await self._ask(ctx, "search", corpus, {**request, "highlight": False})
         return {**reply, "hits": [_select(_HIT, hit) for hit in reply["hits"]]}
 
     async def answer(
@@ -128,24 +118,11 @@ class _Tools:
         preset: AnswerPreset = None,
         history: History = (),
         *,
-        filters: "Filters",
+        filters: Mapping[str, Any],
     ) -> dict[str, Any]:
         """Answer a question by text, tables and figures in order; ``citations`` of a part are numbers of those below."""
-        async with self._asking(ctx) as inset:
-            arguments = {
-                "question": question,
-                "filters": filters,
-                "version": version,
-                "answer": preset,
-                "history": [*history],
-            }
-            several = _several(corpus)
-            request = cast("models.AnswerRequest", arguments)
-            reply = await (
-                inset.answer(corpus, **request)
-                if several is None
-                else inset.answer_corpora(**request, corpora=several or None)
-            )
+        request = {"question": question, "filters": filters, "version": version, "answer": preset, "history": [*history]}
+        reply = await self._ask(ctx, "answer", corpus, request)
         answer_fields = _select(("version", "corpora", "abstained", "unsure", "model", "follow_up", "parts"), reply)
         return {**answer_fields, "citations": [_select(_CITATION, citation) for citation in reply["citations"]]}
 
@@ -165,31 +142,35 @@ class _Tools:
         async with self._asking(ctx) as inset:
             details = {"reason": reason, "comment": comment, "evidence_ids": [*evidence_ids], "figure_ids": [*figure_ids]}
             request = {"question": question, "helpful": helpful, "version": version, **details}
-            return {**await inset.feedback(corpus, **cast("models.FeedbackRequest", request))}
+            received = await inset.request("POST", "corpora/{}/feedback", corpus, body=request)
+        return cast(dict[str, Any], received.json())
 
     async def open_page(
         self, ctx: Context, corpus: str, doc_id: str, page: int, dpi: int = 80, version: str | None = None
     ) -> Image:
         """Show a page of a document as a picture; ``page`` counts from 1."""
         async with self._asking(ctx) as inset:
-            return Image(data=await inset.page_image(corpus, doc_id, page, dpi=dpi, version=version))
+            query = {"dpi": dpi, "version": version}
+            path = "corpora/{}/documents/{}/pages/{}.png"
+            return Image(data=(await inset.request("GET", path, corpus, doc_id, page, query=query)).content)
 
     async def open_figure(
         self, ctx: Context, corpus: str, figure_id: str, version: str | None = None
     ) -> tuple[Image, dict[str, Any]]:
         """Show a figure as a picture, with its caption and the text round it at each place where it stands."""
         async with self._asking(ctx) as inset:
-            context = await inset.figure_context(corpus, figure_id, around=1, limit=3, version=version)
-            pixels = await inset.figure(corpus, figure_id, version=context["version"])
+            figure, query = ("corpora/{}/figures/{}", corpus, figure_id), {"around": 1, "limit": 3, "version": version}
+            context = (await inset.request("GET", f"{figure[0]}/context", *figure[1:], query=query)).json()
+            pixels = await inset.request("GET", *figure, query={"version": context["version"]})
         placements = [
             _select(_PLACED, placement) | {side: [row["text"] for row in placement[side]] for side in ("before", "after")}
             for placement in context["items"]
         ]
-        return Image(data=pixels), {"version": context["version"], "places": placements}
+        return Image(data=pixels.content), {"version": context["version"], "places": placements}
 
 
-def server_of(connect: Connect) -> MCPServer:
-    """Return the server; ``connect`` returns the client of a request."""
+def server_of(connect: Connect, contract: Mapping[str, Any]) -> MCPServer:
+    """Return the server; ``connect`` returns the connection for a request, ``contract`` is the service's OpenAPI document."""
     server = MCPServer(
         "inset",
         instructions="Evidence from technical PDFs. list_corpora names what can be searched. Cite source and page of what you "
@@ -198,16 +179,28 @@ def server_of(connect: Connect) -> MCPServer:
         subscriptions=False,
     )
     tools = _Tools(connect)
-    with_filters = (_takes_filters(tools.search), _takes_filters(tools.answer))
+    schemas = contract["components"]["schemas"]
+    filters = _without_references(schemas["Filters"]["properties"], schemas)
+    with_filters = (_takes_filters(tools.search, filters), _takes_filters(tools.answer, filters))
     for tool in (tools.list_corpora, *with_filters, tools.open_page, tools.open_figure):
         server.tool(annotations=_READS, structured_output=False)(tool)
     server.tool(annotations=_WRITES, structured_output=False)(tools.feedback)
     return server
 
 
-def _takes_filters(tool: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a tool with a parameter for each filter of the service, all of which ``tool`` receives as ``filters``."""
-    schemas = json.loads(files("inset_client").joinpath("filters.json").read_text("utf-8"))
+def _without_references(schema: Any, schemas: Mapping[str, Any]) -> Any:
+    """Return a JSON schema with the schemas that it refers to in place."""
+    if isinstance(schema, list):
+        return [_without_references(part, schemas) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _without_references(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    return {name: _without_references(part, schemas) for name, part in schema.items()}
+
+
+def _takes_filters(tool: Callable[..., Any], schemas: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return a tool with a parameter for each filter by its schema, all of which ``tool`` receives as ``filters``."""
 
     @wraps(tool)
     async def with_filters(**arguments: Any) -> Any:

@@ -21,7 +21,7 @@ from bench.table import Row, show
 from evaluation.questions import load_questions
 from schemas.corpus import ChunkOptions, ParseOptions
 from schemas.ids import sha256
-from schemas.models import ModelName
+from schemas.models import MINILM, ModelName
 from schemas.ports import TextEmbedder, Vector
 from tasks.enriching.chunk import chunk
 from tasks.enriching.spaces import search_text
@@ -43,7 +43,7 @@ def main() -> None:
     """Measure, and print a table."""
     folder = str(packaged_folder())
     ours, before = MiniLM(), TEXT_EMBEDDERS.find(ModelName(folder, "1")).load(32)
-    texts = _texts(ours)[::ONE_IN]
+    texts = _texts()[::ONE_IN]
     questions = [question.question for question in load_questions(str(MANUALS / "questions.jsonl"))]
     rows = [
         *_documents(ours, before, texts),
@@ -53,13 +53,13 @@ def main() -> None:
     show(f"the packaged text model on {len(texts)} texts, words of {len(pictures)} pictures", rows)
 
 
-def _texts(embedder: TextEmbedder) -> list[str]:
-    texts = []
+def _texts() -> list[str]:
+    texts, count_tokens = [], TEXT_EMBEDDERS.find(ModelName(MINILM)).token_counter()
     for file in sorted((MANUALS / "pdfs").glob("*.pdf")):
         pdf = file.read_bytes()
         parsed = parse(open_document(pdf), sha256(pdf), ParseOptions(), keep_figure=lambda _name, _data: None)
         document = structure(parsed, {})
-        pieces = chunk(document, embedder.count_tokens, max_tokens=ChunkOptions().tokens)
+        pieces = chunk(document, count_tokens, max_tokens=ChunkOptions().tokens)
         texts += [search_text(document.title, piece.section_path, piece.text) for piece in pieces if piece.text]
     return texts
 

@@ -193,7 +193,7 @@ def _plain(workspace: Workspace, opened: OpenVersion, folder: Path, work: Path |
     blank: Vector = np.zeros((len(pages), embedder.dimension), np.float32)
     blank[:, 0] = 1
     yield PAGES, _searched(folder, "pages", pages, blank, embedder, "bm25")
-    vectors = _embedded([text for _, text in chunks], embedder, work)
+    vectors = _embedded([text for _, text in chunks], embedder, work / workspace.spaces[TEXT.name].key if work else None)
     yield PLAIN, _searched(folder, "chunks", chunks, vectors, embedder, "hybrid")
 
 
@@ -225,7 +225,7 @@ def chunked(text: str) -> Iterator[str]:
 
 
 def _embedded(texts: Sequence[str], embedder: TextEmbedder, work: Path | None) -> Vector:
-    kept = work / f"{sha256(json.dumps([embedder.name, embedder.revision, *texts]).encode())[:16]}.npy" if work else None
+    kept = work / f"{sha256(json.dumps([embedder.name, *texts]).encode())[:16]}.npy" if work else None
     if kept is not None and kept.exists():
         loaded: Vector = np.load(kept)
         return loaded

@@ -159,8 +159,7 @@ class _RecordedModel:
 
     def __init__(self, replies: Replies, model: LanguageModel, options: ModelEntry) -> None:
         self._replies, self._model, self._options = replies, model, options
-        self.name, self.revision, self.faults = model.name, model.revision, Counter[str]()
-        self.usage = Usage()
+        self.name, self.usage, self.faults = model.name, Usage(), Counter[str]()
 
     def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Reply | BadInputError | TransientError]]:
         for request in requests:

@@ -214,7 +214,6 @@ class Embedder(Protocol):
     """Embeds questions as unit vectors in the space of its documents."""
 
     name: str
-    revision: str
     dimension: int
 
     def embed_query(self, text: str) -> Vector:
@@ -223,11 +222,6 @@ class Embedder(Protocol):
 
 class TextEmbedder(Embedder, Protocol):
     """Embeds texts as unit vectors."""
-
-    max_tokens: int
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, without special ones."""
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return one row a text, independent of the batch."""
@@ -256,7 +250,6 @@ class LanguageModel(Protocol):
     """
 
     name: str
-    revision: str
     usage: Usage
     faults: Counter[str]
 

@@ -68,7 +68,7 @@ class Clip:
 
     def __init__(self, model_name: ModelName, batch: int) -> None:
         card = clip_card(model_name)
-        self.name, self.revision, self.dimension = card.name, card.revision, card.dimension or 0
+        self.name, self.dimension = card.name, card.dimension or 0
         self._batch, self._device = batch, best_device()
         self._precision = model_name.setting(PRECISION)
         model_source = f"local-dir:{_folder(model_name)}"
@@ -161,7 +161,7 @@ class CombinedVectors:
     def __init__(self, model_name: ModelName, towers: Clip) -> None:
         self._towers = towers
         self._how, self._image_weight = str(model_name.setting(COMBINE)), float(model_name.setting(IMAGE_WEIGHT) or 0)
-        self.name, self.revision, self.dimension = towers.name, towers.revision, _times(model_name) * towers.dimension
+        self.name, self.dimension = towers.name, _times(model_name) * towers.dimension
 
     def embed_pairs(self, pictures: Sequence[bytes], texts: Sequence[str]) -> Vector:
         """Return one unit vector a pair; errors as for ``Clip.embed_pictures``."""

@@ -56,8 +56,7 @@ class Endpoint:
     def __init__(self, config_key: str, captioner: ModelEntry, clock: Clock | None = None) -> None:
         if captioner.endpoint is None:
             raise ContractError("a model behind an endpoint needs one")
-        self.name, self.revision = captioner.model, captioner.revision or ""
-        self.usage, self.faults = Usage(), Counter[str]()
+        self.name, self.usage, self.faults = captioner.model, Usage(), Counter[str]()
         self._concurrency = captioner.endpoint.concurrency
         self._calls = _Calls(config_key, captioner, captioner.endpoint, clock, self.usage, self.faults)
 

@@ -23,9 +23,6 @@ from schemas.versions import ModelCard
 SETTINGS_VERSION = "1"
 """Raise it with any change here or in ``endpoint_calls.py`` that may change a vector."""
 
-MAX_TOKENS = 8191
-"""Tokens of a text, as most servers take them; chunks are far shorter."""
-
 
 def card(model_name: ModelName) -> ModelCard:
     """Return a model's card; nothing needs to be installed."""
@@ -52,8 +49,6 @@ class EndpointEmbedder:
         UserError: The address is invalid, or the environment variable holds no usable key.
     """
 
-    max_tokens = MAX_TOKENS
-
     def __init__(self, model_name: ModelName, batch: int, clock: Clock | None = None) -> None:
         endpoint_json = model_name.setting(ENDPOINT)
         if endpoint_json is None:
@@ -61,8 +56,7 @@ class EndpointEmbedder:
                 f"{model_name.option}: {model_name.name!r} runs behind an endpoint; name its endpoint in the corpus file"
             )
         self._endpoint = EmbeddingEndpoint.model_validate_json(str(endpoint_json))
-        self.name, self.revision, self.dimension = model_name.name, model_name.revision or "", self._endpoint.dimension
-        self.count_tokens = minilm.model(ModelName(MINILM)).token_counter()
+        self.name, self.dimension = model_name.name, self._endpoint.dimension
         self.usage, self.faults = Usage(), Counter[str]()
         self._named, self._batch, self._clock = model_name, batch, clock
         self._document_prompt, self._query_prompt = (

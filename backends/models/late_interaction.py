@@ -55,7 +55,7 @@ class LateInteraction:
 
     def __init__(self, model_name: ModelName, batch: int) -> None:
         card = late_card(model_name)
-        self.name, self.revision, self.dimension = card.name, card.revision, card.dimension or 0
+        self.name, self.dimension = card.name, card.dimension or 0
         architecture = _architecture(model_name, model_json(model_name, "config.json"))
         folder = model_folder(model_name, FILES)
 

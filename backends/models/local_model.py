@@ -39,8 +39,7 @@ class LocalModel:
     def __init__(self, config_key: str, captioner: ModelEntry, batch: int) -> None:
         import torch
 
-        self.name, self.revision = captioner.model, captioner.revision or ""
-        self.usage, self.faults = Usage(), Counter[str]()
+        self.name, self.usage, self.faults = captioner.model, Usage(), Counter[str]()
         self._where = config_key
         self._max_side_px = captioner.max_side_px
         self._batch = BatchSize(batch)

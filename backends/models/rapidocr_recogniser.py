@@ -66,8 +66,6 @@ class RapidOcr:
     """
 
     def __init__(self, threads: int = 1, parameters: Mapping[str, object] = PARAMETERS, *, int8: bool = True) -> None:
-        self.name = CARD.name
-        self.revision = CARD.revision
         wanted_by = "captions.ocr: 'rapidocr'"
         self._orientation = PageOrientation(threads, wanted_by)
         detector, reader = (packaged_file("rapidocr", f"models/{name}", pin, wanted_by) for name, pin in (DETECTOR, READER))

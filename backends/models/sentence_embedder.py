@@ -53,11 +53,7 @@ class SentenceEmbedder:
     def __init__(
         self, card: ModelCard, counter: TokenCounter, pool: Pool, *, longest: int, prompts: tuple[str, str] = ("", "")
     ) -> None:
-        self.name = card.name
-        self.revision = card.revision
-        self.dimension = card.dimension or 0
-        self.max_tokens = longest - counter.tokenizer.num_special_tokens_to_add(is_pair=False)
-        self.count_tokens = counter
+        self.name, self.dimension = card.name, card.dimension or 0
         self._pool = pool
         self._document_prompt, self._query_prompt = prompts
         # A tokenizer of its own: the counter's must not truncate.

@@ -135,8 +135,7 @@ class Metered:
         self, model: LanguageModel, price: Price, turn: AbstractContextManager[object], stopped: Callable[[], bool]
     ) -> None:
         self._model, self._price, self._turn, self._stopped = model, price, turn, stopped
-        self.name, self.revision = model.name, model.revision
-        self.spent = Spent()
+        self.name, self.spent = model.name, Spent()
 
     def stream(self, request: Request) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
         """Yield what ``LanguageModel.stream`` yields."""

@@ -34,7 +34,7 @@ def _same(embedder: TextEmbedder, some: Sequence[str]) -> bool:
 
 def test_it_is_what_its_card_says(model: TextModel, embedder: TextEmbedder) -> None:
     card = model.card()
-    assert (embedder.name, embedder.revision, embedder.dimension) == (card.name, card.revision, card.dimension)
+    assert (embedder.name, embedder.dimension) == (card.name, card.dimension)
     assert embedder.embed_query("word").shape == (embedder.dimension,)
 
 
@@ -66,6 +66,5 @@ def test_a_text_is_near_to_itself(embedder: TextEmbedder) -> None:
     assert [int(np.argmax(embedder.embed_documents(some) @ embedder.embed_query(text))) for text in some] == [0, 1]
 
 
-def test_tokens_are_counted_by_the_tokenizer_alone_and_without_truncation(model: TextModel, embedder: TextEmbedder) -> None:
-    assert embedder.count_tokens(["", "word", "word " * 1000]) == [0, 1, 1000]
-    assert model.token_counter()(texts(20)) == embedder.count_tokens(texts(20))
+def test_tokens_are_counted_by_the_tokenizer_alone_and_without_truncation(model: TextModel) -> None:
+    assert model.token_counter()(["", "word", "word " * 1000]) == [0, 1, 1000]

@@ -35,7 +35,7 @@ from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, TEXT_EMBED
 from schemas.corpus.models import EndpointOptions, EntryKind, ModelEntry
 from schemas.errors import InsetError
 from schemas.geometry import BBox
-from schemas.models import ModelName, Reply, Request
+from schemas.models import MINILM, MULTILINGUAL, ModelName, Reply, Request
 from schemas.ports import TextEmbedder
 from tests import endpoint_server, tiny_vlm
 from tests.manuals import picture, sentence
@@ -111,19 +111,20 @@ def _vectors(vectors_by_name: dict[str, Any]) -> Near:
 
 
 def _minilm(_folder: Path) -> Outputs:
-    return _embedded(MiniLM(1))
+    return _embedded(MiniLM(1), ModelName(MINILM), 254)
 
 
 def _multilingual(_folder: Path) -> Outputs:
-    return _embedded(MultilingualE5(1))
+    return _embedded(MultilingualE5(1), ModelName(MULTILINGUAL), 510)
 
 
-def _embedded(model: TextEmbedder) -> Outputs:
+def _embedded(model: TextEmbedder, model_name: ModelName, most_tokens: int) -> Outputs:
     texts = [*TEXTS.values()]
+    counts = TEXT_EMBEDDERS.find(model_name).token_counter()(texts)
     vectors = dict(zip(TEXTS, model.embed_documents(texts), strict=True)) | {"a question": model.embed_query("Which pump?")}
     return {
         "texts": (digest(TEXTS), _vectors(vectors)),
-        "tokens": (digest(TEXTS), digest([model.max_tokens, model.count_tokens(texts)])),
+        "tokens": (digest(TEXTS), digest([most_tokens, counts])),
     }
 
 
@@ -363,7 +364,8 @@ def _endpoint_embedder(_folder: Path) -> Outputs:
             query_prompt="query: ",
             endpoint=EndpointOptions(url=server.url, concurrency=1, retries=0),
         )
-        outputs = _embedded(TEXT_EMBEDDERS.find(entry.text_model("models.text")).load(2))
+        model_name = entry.text_model("models.text")
+        outputs = _embedded(TEXT_EMBEDDERS.find(model_name).load(2), model_name, 8191)
         sent = [call.json for call in server.calls]
     return {**outputs, "what it is sent": (digest(TEXTS), digest(sent))}
 

@@ -40,7 +40,7 @@ def embedder(folder: Path) -> clip.Clip:
 def test_it_is_what_its_card_says(folder: Path, embedder: clip.Clip) -> None:
     card = IMAGE_EMBEDDERS.find(named(folder)).card()
     assert (card.name, card.revision, card.dimension) == (str(folder), "1", CLIP_DIMENSION)
-    assert (embedder.name, embedder.revision, embedder.dimension) == (card.name, card.revision, card.dimension)
+    assert (embedder.name, embedder.dimension) == (card.name, card.dimension)
 
 
 def test_pictures_and_texts_are_unit_vectors_of_one_space(embedder: clip.Clip) -> None:

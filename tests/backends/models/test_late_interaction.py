@@ -52,7 +52,7 @@ def maxsim(question: Vector, picture: Vector) -> float:
 def test_a_picture_and_a_question_are_many_unit_vectors(folder: Path, embedder: LateInteraction) -> None:
     card = LATE_EMBEDDERS.find(named(folder)).card()
     assert (card.name, card.revision, card.dimension) == (str(folder), "1", LATE_DIMENSION)
-    assert (embedder.name, embedder.revision, embedder.dimension) == (card.name, card.revision, card.dimension)
+    assert (embedder.name, embedder.dimension) == (card.name, card.dimension)
     question = embedder.embed_query("a pump seen from a side")
     for vectors in (*embedder.embed_pictures(PICTURES), question, embedder.embed_query("")):
         assert vectors.dtype == np.float32

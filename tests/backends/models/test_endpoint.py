@@ -320,7 +320,7 @@ def test_a_mistake_in_the_corpus_file_ends_it_after_what_was_under_way(endpoint:
         both_there.wait()
         if call.prompt == "a":
             return status(401, f"Incorrect API key provided: {KEY}")
-        while model._calls._ended is None:
+        while model._ended is None:
             time.sleep(0.001)
         return "Words."
 

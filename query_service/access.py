@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -363,47 +364,53 @@ def note_rights(request: Request) -> None:
     request.scope["state"][_HAS_RIGHTS] = True
 
 
-def access_of(
-    host: str,
-    *,
-    keys: Path | None = None,
-    header: str | None = None,
-    groups_header: str | None = None,
-    proxies: Sequence[str] = (),
-    provider: ProviderOptions | None = None,
-    is_open: bool = False,
-    redis: str | None = None,
-    sees_all: bool = False,
-) -> Access:
-    """Return the access of a service that listens on ``host``.
+class AccessOptions(BaseModel):
+    """The options of ``inset serve`` that say who may ask.
 
-    ``proxies`` are addresses or networks besides loopback, such as 10.0.0.0/8; ``is_open`` says that the operator wants a
-    service without keys on other addresses than loopback.
-
-    Raises:
-        UserError: The service would be open to other machines, or an argument is wrong.
+    Attributes:
+        host: The address that the service listens on.
+        keys: The key file; None for no keys.
+        trusted_header: The header in which a proxy names the user.
+        trusted_groups: The header in which that proxy names the user's groups.
+        trusted_proxies: Addresses or networks of proxies besides loopback, such as 10.0.0.0/8.
+        provider: The identity provider.
+        is_open: Whether the operator wants a service without keys on other addresses than loopback.
+        redis: Address of a Redis that counts requests for all processes.
+        sees_all: As of ``Access``.
     """
-    for name in (header, groups_header):
-        if name is not None and not re.fullmatch(r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*", name):
-            raise UserError(f"{name!r} isn't a name of a header; write one such as X-Forwarded-User")
-    if groups_header is not None and header is None:
-        raise UserError("groups are those of a user: name the header of the user too, with --trusted-header")
-    if keys is None and header is None and provider is None and not is_open and not _is_loopback(host):
-        raise UserError(
-            f"everyone who reaches {host or 'any address'} could read all corpora; name a key file with --keys FILE (inset key "
-            "makes keys), or say --open if that is what you want"
+
+    host: str = "127.0.0.1"
+    keys: Path | None = None
+    trusted_header: str | None = None
+    trusted_groups: str | None = None
+    trusted_proxies: list[str] = []
+    provider: ProviderOptions | None = None
+    is_open: bool = False
+    redis: str | None = None
+    sees_all: bool = False
+
+    def access(self) -> Access:
+        """Return the access; raise ``UserError`` if the service would be open to other machines, or an option is wrong."""
+        for name in (self.trusted_header, self.trusted_groups):
+            if name is not None and not re.fullmatch(r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*", name):
+                raise UserError(f"{name!r} isn't a name of a header; write one such as X-Forwarded-User")
+        if self.trusted_groups is not None and self.trusted_header is None:
+            raise UserError("groups are those of a user: name the header of the user too, with --trusted-header")
+        access = Access(
+            KeyFile(self.keys) if self.keys is not None else None,
+            header=self.trusted_header,
+            groups_header=self.trusted_groups,
+            proxies=[*LOOPBACK_NETWORKS, *map(network_of, self.trusted_proxies)],
+            provider=IdentityProvider(self.provider) if self.provider is not None else None,
+            limits=RateLimits(self.redis),
+            sees_all=self.sees_all,
         )
-    networks = [*LOOPBACK_NETWORKS, *map(network_of, proxies)]
-    key_file = KeyFile(keys) if keys is not None else None
-    return Access(
-        key_file,
-        header=header,
-        groups_header=groups_header,
-        proxies=networks,
-        provider=IdentityProvider(provider) if provider is not None else None,
-        limits=RateLimits(redis),
-        sees_all=sees_all,
-    )
+        if access.is_open and not self.is_open and not _is_loopback(self.host):
+            raise UserError(
+                f"everyone who reaches {self.host or 'any address'} could read all corpora; name a key file with --keys FILE "
+                "(inset key makes keys), or say --open if that is what you want"
+            )
+        return access
 
 
 def origins_of(names: Sequence[str]) -> list[str]:

@@ -19,23 +19,20 @@ import socket
 import sys
 import tempfile
 import threading
-from pathlib import Path
 from typing import Any
 
 import h11
 import uvicorn
 from fastapi import FastAPI
-from pydantic import BaseModel
 from uvicorn.config import LOGGING_CONFIG
 from uvicorn.logging import DefaultFormatter
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipeline.published.corpus import every_published, open_published
-from query_service.access import access_of, network_of, origins_of
+from query_service.access import AccessOptions, network_of, origins_of
 from query_service.admission import DEADLINE_S
 from query_service.app import create_app
 from query_service.guard import trusted
-from query_service.identity import ProviderOptions
 from query_service.telemetry import FOLDER
 from query_service.webhooks import SECRET, Webhooks
 from schemas.errors import UserError
@@ -165,21 +162,12 @@ def _reason(error: OSError) -> str:
     return reasons.get(error.errno or 0, str(error))
 
 
-class ServiceOptions(BaseModel):
-    """The options of ``inset serve`` that make the service; see ``create_app`` and ``access_of``."""
+class ServiceOptions(AccessOptions):
+    """The options of ``inset serve`` that make the service; see ``create_app``."""
 
     corpora: list[str] = []
-    host: str = HOST
     allow_hosts: list[str] = []
     deadline_s: float = DEADLINE_S
-    keys: Path | None = None
-    trusted_header: str | None = None
-    trusted_groups: str | None = None
-    sees_all: bool = False
-    trusted_proxies: list[str] = []
-    provider: ProviderOptions | None = None
-    is_open: bool = False
-    redis: str | None = None
     origins: list[str] = []
     log_questions: bool = False
     webhooks_to: list[str] = []
@@ -190,17 +178,7 @@ class ServiceOptions(BaseModel):
         Raises:
             UserError: An option is wrong, a named corpus file is missing or wrong, or there is no corpus.
         """
-        access = access_of(
-            self.host,
-            keys=self.keys,
-            header=self.trusted_header,
-            groups_header=self.trusted_groups,
-            sees_all=self.sees_all,
-            proxies=self.trusted_proxies,
-            provider=self.provider,
-            is_open=self.is_open,
-            redis=self.redis,
-        )
+        access = self.access()
         drawer = PageDrawer()  # shared, so that its processes don't multiply with the corpora
         opened = [open_published(name, drawer) for name in self.corpora] or list(every_published(drawer))
         if not opened:

@@ -111,7 +111,7 @@ class Citation(Frozen):
     section_path: list[str]
     regions: list[CitedRegion]
     tagged_pdf: HasTaggedPdf = False
-    fields: OwnFieldValues = Field({})
+    fields: OwnFieldValues = {}
     superseded: Superseded = ""
     page_link: str = ""
     pdf_link: str = ""
@@ -129,7 +129,7 @@ class TextPart(Frozen):
     text: str
     citations: Citations
     style: Literal["prose", "heading", "item", "code"] = "prose"
-    marked: list[Span] = Field([])
+    marked: list[Span] = []
     continues: bool = Field(False, description="Whether it goes on in the paragraph of the part before.")
     folded: Folded = False
 
@@ -242,10 +242,10 @@ class AnswerResult(Frozen):
     parts: list[Part]
     citations: list[Citation]
     counts: AnswerCounts = AnswerCounts()
-    rounds: list[Round] = Field([])
+    rounds: list[Round] = []
     spent: Spent = Field(Spent(), description="What generative models used; money by the prices in the corpus file.")
     trace: list[TraceStep] | None = Field(None, description="What each step did, if the request asks for it.")
-    corpora: AskedCorpora = Field([])
+    corpora: AskedCorpora = []
 
 
 class AnswerStarted(Frozen):

@@ -3,8 +3,6 @@
 import re
 from datetime import date
 
-from pydantic import Field
-
 from schemas.base import Frozen
 
 _SECRETS = (
@@ -19,7 +17,7 @@ class UnansweredQuestion(Frozen):
 
     text: str
     times: int = 1
-    vector: list[float] = Field([])
+    vector: list[float] = []
 
 
 class AskedOfDay(Frozen):
@@ -36,9 +34,9 @@ class AskedOfDay(Frozen):
     asked: int = 0
     abstained: int = 0
     unsure: int = 0
-    cited: dict[str, int] = Field({})
-    opened: dict[str, int] = Field({})
-    unanswered: list[UnansweredQuestion] = Field([])
+    cited: dict[str, int] = {}
+    opened: dict[str, int] = {}
+    unanswered: list[UnansweredQuestion] = []
 
 
 def redacted(question: str) -> str:

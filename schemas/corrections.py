@@ -3,8 +3,6 @@
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import Field
-
 from schemas.base import Frozen
 from schemas.documents import BlockKind, Role
 from schemas.ids import sha256
@@ -74,4 +72,4 @@ class StoredCorrection(Frozen):
 class StoredCorrections(Frozen):
     """All corrections of a corpus, oldest first; none is ever taken out but for a deleted document."""
 
-    corrections: list[StoredCorrection] = Field([])
+    corrections: list[StoredCorrection] = []

@@ -208,7 +208,7 @@ class AskedCorpus(Frozen):
     version: str | None = None
     preset: str = ""
     problem: str = ""
-    ignored: list[str] = Field([])
+    ignored: list[str] = []
 
 
 AskedCorpora = Annotated[
@@ -241,9 +241,9 @@ class Hit(Frozen):
         [], description="A table's cells as text has them, its header first; [] for what isn't a table."
     )
     tagged_rows: list[list[str]] = Field([], description="The same cells as tagged_text has them.")
-    spans: CellSpans = Field([])
+    spans: CellSpans = []
     figure_refs: list[str]
-    figures: list[CitedFigure] = Field([])
+    figures: list[CitedFigure] = []
     figure_id: str | None = Field(None, description="The picture that the row of a figure or page shows; null for others.")
     caption: str
     tagged_pdf: HasTaggedPdf = False
@@ -251,7 +251,7 @@ class Hit(Frozen):
     doc_type: str | None = Field(
         None, description="The document's type, as doc_types of the corpus file names it; null if none fits."
     )
-    fields: OwnFieldValues = Field({})
+    fields: OwnFieldValues = {}
     superseded: Superseded = ""
     highlights: list[Span] = Field(
         [],
@@ -262,7 +262,7 @@ class Hit(Frozen):
         None, description="The sentence of text that is nearest in meaning, if the request has highlight; [start, end)."
     )
     more: int = Field(0, description="If the request groups: further hits of the same page or document.")
-    links: Links = Field({})
+    links: Links = {}
 
     @property
     def pages(self) -> list[int]:
@@ -300,4 +300,4 @@ class SearchResult(Frozen):
         False, description="Whether a greater offset returns further hits; false at 200, where hits end in any case."
     )
     trace: list[TraceStep] | None = Field(None, description="What each step did, if the request asks for it.")
-    corpora: AskedCorpora = Field([])
+    corpora: AskedCorpora = []

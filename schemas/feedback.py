@@ -4,8 +4,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import Field
-
 from schemas.base import Frozen
 from schemas.ids import sha256
 
@@ -55,7 +53,7 @@ class Feedback(Frozen):
     helpful: bool
     reason: Reason | None = None
     comment: str = ""
-    regions: list[FeedbackRegion] = Field([])
+    regions: list[FeedbackRegion] = []
     answer: str | None = None
     preset: str | None = None
     by: str | None = None
@@ -97,4 +95,4 @@ class Decision(Frozen):
 class Decisions(Frozen):
     """All decisions of a corpus, oldest first; none is ever taken out but for a deleted document."""
 
-    decisions: list[Decision] = Field([])
+    decisions: list[Decision] = []

@@ -34,7 +34,7 @@ class DocumentSummary(Frozen):
     rows: int = 0
     tables: int = 0
     figures: int = 0
-    links: Links = Field({})
+    links: Links = {}
 
 
 class DocumentInfo(DocumentSummary):
@@ -112,7 +112,7 @@ class OutlineSection(Frozen):
     page: int | None = Field(description="Page of its first row; null if only its sections have any.")
     label: Label = None
     rows: int = Field(description="Rows directly in it.")
-    links: Links = Field({})
+    links: Links = {}
 
 
 class DocumentPage(Frozen):
@@ -123,7 +123,7 @@ class DocumentPage(Frozen):
     rows: int = 0
     tables: int = 0
     figures: int = 0
-    links: Links = Field({})
+    links: Links = {}
 
 
 class BrowsedRow(Frozen):
@@ -141,13 +141,13 @@ class BrowsedRow(Frozen):
     text: str
     tagged_text: str
     rows: list[list[str]] = Field(description="A table's cells, its header first; [] for what isn't a table.")
-    spans: CellSpans = Field([])
+    spans: CellSpans = []
     figure_refs: list[str]
     figures: list[CitedFigure]
     figure_id: str | None
     caption: str
     date: str | None
-    links: Links = Field({})
+    links: Links = {}
 
 
 class RowInfo(BrowsedRow):
@@ -169,7 +169,7 @@ class TableSummary(Frozen):
     section_path: list[str]
     lines: int = Field(description="Lines of cells, the header among them.")
     columns: int
-    links: Links = Field({})
+    links: Links = {}
 
 
 class TableInfo(TableSummary):
@@ -177,7 +177,7 @@ class TableInfo(TableSummary):
 
     version: str
     rows: list[list[str]]
-    spans: CellSpans = Field([])
+    spans: CellSpans = []
 
 
 class FigureSummary(Frozen):
@@ -193,7 +193,7 @@ class FigureSummary(Frozen):
     bbox: BoundingBox
     width: int | None = Field(description="In pixels.")
     height: int | None
-    links: Links = Field({})
+    links: Links = {}
 
 
 class FigureContext(FigureSummary):
@@ -317,7 +317,7 @@ class ChangedDocuments(Frozen):
     removed: list[str]
     lost: list[str]
     recovered: list[str]
-    quarantined: list[str] = Field([])
+    quarantined: list[str] = []
 
 
 class ChangedFigure(Frozen):

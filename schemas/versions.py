@@ -357,7 +357,7 @@ class Counts(Frozen):
     placements: int = 0
     tags: int = 0
     rows: int = 0
-    rows_by_modality: dict[str, int] = Field({})
+    rows_by_modality: dict[str, int] = {}
     documents_by_language: dict[str, int] = Field({}, description="Those whose language is known, the most frequent first.")
     documents_by_type: dict[str, int] = Field({}, description="Those with a type in doc_types, the most frequent first.")
 
@@ -388,7 +388,7 @@ class VectorSpace(Frozen):
 
     model: ModelCard
     key: str
-    settings: dict[str, str | float] = Field({})
+    settings: dict[str, str | float] = {}
 
 
 class Captions(Frozen):
@@ -436,9 +436,9 @@ class Manifest(Frozen, extra="ignore"):
     parameters: dict[str, object]
     counts: Counts
     collection: str
-    gates: list[GateResult] = Field([])
+    gates: list[GateResult] = []
     calibration: Calibration | None = Field(None, description="null: of before, or without golden questions.")
-    timings_s: dict[str, float] = Field({})
+    timings_s: dict[str, float] = {}
     work: dict[str, int] = Field(
         {}, description="What was done to make it: documents parsed, pictures read, texts embedded."
     )

@@ -41,7 +41,7 @@ class StoredWebhook(Frozen):
     documents: str = "**"
     question: str = ""
     version: str
-    pages: list[AnswerPage] = Field([])
+    pages: list[AnswerPage] = []
     not_before: datetime
     failing_since: datetime | None = None
     problem: str = ""
@@ -72,4 +72,4 @@ class WebhookEvent(Frozen):
     documents: list[DocumentChange] = Field([], description="Empty where the previous version is removed already.")
     question: str = ""
     pages: list[AnswerPage] = Field([], description="The pages that answer the question now.")
-    previous_pages: list[AnswerPage] = Field([])
+    previous_pages: list[AnswerPage] = []

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
 
 from backends.stores.document_files import ParsedDocumentFile, StructuredDocumentFile, parsed_file
 from pipeline.corpus.workspace import corrected_file
@@ -37,7 +36,7 @@ class PagePart(Frozen):
     text: str
     bbox: tuple[float, float, float, float]
     kinds: list[CorrectionKind]
-    rows: list[list[str]] = Field([])
+    rows: list[list[str]] = []
 
 
 class PageParts(Frozen):

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from croniter import croniter
-from pydantic import Field
 
 from backends.stores.object_store import open_store
 from backends.stores.objects import attempt
@@ -64,10 +63,10 @@ class CorpusHealth(Frozen):
     last_run: datetime | None = None
     due: datetime | None = None
     counts: Counts | None = None
-    gates: list[GateResult] = Field([])
+    gates: list[GateResult] = []
     spent: Spent | None = None
     undone: int = 0
-    seconds: dict[str, float] = Field({})
+    seconds: dict[str, float] = {}
     stored: bool = False
 
 

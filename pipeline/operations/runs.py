@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from pydantic import Field
-
 from backends.stores.objects import unless_damaged
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.operations.history import VersionEntry, history
@@ -52,7 +50,7 @@ class RunReport(Frozen):
     gates: list[GateResult]
     docs: str | None
     note: str
-    experiments: dict[str, Compared | None] = Field({})
+    experiments: dict[str, Compared | None] = {}
 
     @property
     def seconds(self) -> float:

@@ -147,7 +147,7 @@ class ForgottenDocument(Frozen):
 class Forgotten(Frozen):
     """The deleted documents. ``pending`` and ``sources`` name those whose deletion isn't finished."""
 
-    documents: list[ForgottenDocument] = Field([])
+    documents: list[ForgottenDocument] = []
     pending: list[str] = Field([], description="Digests.")
     sources: list[str] = Field([], description="Their sources, which aren't kept once nothing is left of them.")
 

@@ -44,8 +44,8 @@ class InsetPlugin(AirflowPlugin):
     """Adds Inset to the navigation, a tab to DAGs and to runs, and a card to the home page. Addresses are relative."""
 
     name = "inset"
-    fastapi_apps = [{"app": create_app(), "url_prefix": "/inset", "name": "inset"}]  # noqa: RUF012  as Airflow reads it
-    external_views = [  # noqa: RUF012
+    fastapi_apps = [{"app": create_app(), "url_prefix": "/inset", "name": "inset"}]
+    external_views = [
         {
             "name": "Inset",
             "href": "inset/",
@@ -72,6 +72,6 @@ class InsetPlugin(AirflowPlugin):
             "icon_dark_mode": _ICON_DARK,
         },
     ]
-    react_apps = [  # noqa: RUF012
+    react_apps = [
         {"name": "InsetHealth", "bundle_url": "inset/static/card.js", "destination": "dashboard", "url_route": "inset_card"}
     ]

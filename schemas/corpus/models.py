@@ -335,7 +335,7 @@ class EmbeddingModels(Section):
     tables: ModelEntry | None = None
     image: ModelEntry | None = None
     late: ModelEntry | None = None
-    parts: list[Part] = Field([])
+    parts: list[Part] = []
     unified: Literal["mean", "concatenation"] | None = None
     names: dict[str, str] = Field({}, description="The name of each entry of the table, by its key in the section.")
 

@@ -8,6 +8,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstrain
 
 from schemas.errors import UserError
 from schemas.filters import PageNumber
+from schemas.geometry import Box
 
 
 class GoldPage(BaseModel):
@@ -22,7 +23,7 @@ class GoldPage(BaseModel):
 class GoldRegion(GoldPage):
     """A part of a page that answers: a figure, a table, or text; ``bbox`` in PDF points from the page's top left."""
 
-    bbox: tuple[float, float, float, float]
+    bbox: Box
 
 
 class Question(BaseModel):

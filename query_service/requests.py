@@ -25,7 +25,6 @@ from pydantic import (
 from starlette.exceptions import HTTPException
 
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.published.version import Box
 from query_service.access import caller_of, note_rights, visible
 from query_service.admission import Admission
 from query_service.errors import Problem
@@ -34,6 +33,7 @@ from query_service.telemetry import note_corpus
 from schemas.answers import AnswerSettings
 from schemas.errors import NotFoundError
 from schemas.filters import Filters
+from schemas.geometry import Box
 from schemas.retrieval import AnswerQuery, ChangedSteps, GroupBy, Query, Turn
 
 QUERY_LIMIT = 2000

@@ -8,6 +8,7 @@ from pydantic import Field
 from schemas.base import Frozen, Section, Text
 from schemas.evidence import AskedCorpora, CitedRegion, HasTaggedPdf, InCorpus, OwnFieldValues, Span, Superseded, TraceStep
 from schemas.filters import Modality
+from schemas.geometry import Box
 from schemas.retrieval import ListedPreset, Name, NamedPreset
 from schemas.versions import Spent
 
@@ -106,7 +107,7 @@ class Citation(Frozen):
     source: str
     page: int
     label: str | None = Field(None, description="What is printed on the page, such as iv; null if that is its number.")
-    bbox: tuple[float, float, float, float]
+    bbox: Box
     doc_id: str
     section_path: list[str]
     regions: list[CitedRegion]
@@ -145,7 +146,7 @@ class FigurePart(Frozen):
     tag: str
     caption: str
     page: int
-    bbox: tuple[float, float, float, float]
+    bbox: Box
     citations: Citations
     folded: Folded = False
     added: bool = Field(

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from schemas.base import Frozen
 from schemas.documents import BlockKind, Role
+from schemas.geometry import Box
 from schemas.ids import sha256
 
 
@@ -52,7 +53,7 @@ class StoredCorrection(Frozen):
     source: str
     doc_id: str
     page: int
-    bbox: tuple[float, float, float, float]
+    bbox: Box
     figure_id: str | None = None
     text: str = ""
     section: tuple[str, ...] = ()

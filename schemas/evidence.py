@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 from schemas.base import Frozen
 from schemas.documents import BBOX, CellSpan
 from schemas.filters import Modality
+from schemas.geometry import Box
 from schemas.parquet import optional, required
 
 STRING, INT = pa.string(), pa.int32()
@@ -154,7 +155,7 @@ class CitedRegion(Frozen):
     """A part of a page; ``bbox`` in points from its top left."""
 
     page: int
-    bbox: tuple[float, float, float, float]
+    bbox: Box
     label: str | None = Field(
         None, description="What is printed on the page, or what the PDF calls it: iv; null if that is its number."
     )
@@ -172,7 +173,7 @@ class CitedFigure(Frozen):
     number: str = Field(description="The number of its tag, as tagged_text has it if the figure stands there.")
     caption: str
     page: int
-    bbox: tuple[float, float, float, float]
+    bbox: Box
 
 
 FieldValue = bool | float | str | list[str]
@@ -232,7 +233,7 @@ class Hit(Frozen):
     title: str = Field("", description="The document's title.")
     source: str
     page: int
-    bbox: tuple[float, float, float, float]
+    bbox: Box
     regions: list[CitedRegion]
     section_path: list[str]
     text: str

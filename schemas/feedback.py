@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Literal
 
 from schemas.base import Frozen
+from schemas.geometry import Box
 from schemas.ids import sha256
 
 
@@ -30,7 +31,7 @@ class FeedbackRegion(Frozen):
     doc_id: str
     source: str
     page: int
-    bbox: tuple[float, float, float, float]
+    bbox: Box
     evidence_id: str | None = None
     figure_id: str | None = None
 

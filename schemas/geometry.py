@@ -10,6 +10,9 @@ from typing import NamedTuple
 _TO_WHOLE = 1.5 * 2.0**52
 """Added to a number and taken off again, it rounds it to a whole one, half to even: no room is left for fractions."""
 
+Box = tuple[float, float, float, float]
+"""A rectangle as JSON has it, in points: left, top, right, bottom."""
+
 LEVEL_SHARE = 0.5
 """Minimum overlap of two boxes on one row, as a share of the flatter one's height. Of 409 pages 5 get worse at 0.25."""
 

@@ -11,6 +11,7 @@ from schemas.errors import Failure
 from schemas.evidence import CellSpans, CitedFigure, CitedRegion, Links
 from schemas.filters import FieldType, Modality
 from schemas.gates import GateResult
+from schemas.geometry import Box
 from schemas.retrieval import ListedPreset
 from schemas.versions import Counts, Override, PlanSummary
 
@@ -79,7 +80,6 @@ class CorpusOverview(Frozen):
 Item = TypeVar("Item")
 
 Label = Annotated[str | None, Field(description="What is printed on the page, if that is not its number.")]
-BoundingBox = tuple[float, float, float, float]
 
 
 class ListPart(NamedTuple):
@@ -135,7 +135,7 @@ class BrowsedRow(Frozen):
     source: str
     title: str
     page: int
-    bbox: BoundingBox
+    bbox: Box
     regions: list[CitedRegion]
     section_path: list[str]
     text: str
@@ -164,7 +164,7 @@ class TableSummary(Frozen):
     source: str
     page: int
     label: Label = None
-    bbox: BoundingBox
+    bbox: Box
     caption: str
     section_path: list[str]
     lines: int = Field(description="Lines of cells, the header among them.")
@@ -190,7 +190,7 @@ class FigureSummary(Frozen):
     doc_id: str
     source: str
     page: int
-    bbox: BoundingBox
+    bbox: Box
     width: int | None = Field(description="In pixels.")
     height: int | None
     links: Links = {}
@@ -213,7 +213,7 @@ class InspectedFigure(Frozen):
 
     tag: str | None
     figure_id: str | None
-    bbox: tuple[float, float, float, float]
+    bbox: Box
     role: str
     kind: str
     caption: str
@@ -226,7 +226,7 @@ class InspectedRegion(Frozen):
     """The part of a table on one page; ``found_by`` names what found it."""
 
     page: int
-    bbox: tuple[float, float, float, float]
+    bbox: Box
     found_by: FoundBy
 
 
@@ -236,7 +236,7 @@ class InspectedTable(Frozen):
     ``rows`` include the header, ``spans`` are those cells over several columns or rows. ``html`` is escaped but for tags.
     """
 
-    bbox: tuple[float, float, float, float]
+    bbox: Box
     caption: str
     header: list[str]
     rows: list[list[str]]
@@ -250,7 +250,7 @@ class InspectedFurniture(Frozen):
     """What a page has besides its content, such as a running head; it is left out of rows and of search."""
 
     role: Furniture
-    bbox: tuple[float, float, float, float]
+    bbox: Box
     text: str
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.published.version import Box
+from schemas.geometry import Box
 
 
 def figure_of(corpus: PublishedCorpus, figure_id: str, version: str | None = None) -> bytes:

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backends.pdf.opening import RELEASE, open_pdf, rejecting
-from backends.pdf.pixels import Box, draw_page, page_pixels
+from backends.pdf.pixels import draw_page, page_pixels
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
 from schemas.corpus import ParseOptions
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
+from schemas.geometry import Box
 from schemas.ids import figure_file, key, sha256
 from tasks.figures.render import encode, is_blank, scaled
 from workers.child_processes import POLL_S, ChildError, Done, Refused, poll, run_all, start

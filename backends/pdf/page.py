@@ -16,7 +16,7 @@ from backends.pdf.text import image_blocks, lines_of, move_off_page, read_letter
 from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.drawings import MAX_SIDE_PT, PAGE_SHARE, Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.errors import FailureCode
-from schemas.geometry import BBox, is_level, turned
+from schemas.geometry import BBox, Box, is_level, turned
 from schemas.tags import escape
 
 if TYPE_CHECKING:
@@ -391,7 +391,7 @@ def _whole(rules: dict[tuple[Any, ...], list[tuple[float, float]]]) -> Iterator[
             yield Mark(BBox(low, start, high, end) if upright else BBox(start, low, end, high), 0, *style)
 
 
-def _cut(box: Sequence[float], margin: float, area: BBox) -> tuple[float, float, float, float]:
+def _cut(box: Sequence[float], margin: float, area: BBox) -> Box:
     """Return a box with its line's width, cut to its clip."""
     x0, y0, x1, y1 = box
     u0, v0, u1, v1 = area
@@ -460,6 +460,6 @@ def _upright(points: Sequence[tuple[float, float]]) -> bool:
     return len({round(x) for x, _ in points}) <= 2 and len({round(y) for _, y in points}) <= 2
 
 
-def _around(points: Sequence[tuple[float, float]]) -> tuple[float, float, float, float]:
+def _around(points: Sequence[tuple[float, float]]) -> Box:
     xs, ys = zip(*points, strict=True)
     return min(xs), min(ys), max(xs), max(ys)

@@ -10,7 +10,7 @@ from PIL import Image as Pillow
 from backends.pdf.opening import rejecting
 from schemas.drawings import MAX_SIDE_PT, Pixels
 from schemas.errors import BadInputError, FailureCode
-from schemas.geometry import BBox
+from schemas.geometry import BBox, Box
 
 if TYPE_CHECKING:
     import pymupdf
@@ -177,8 +177,6 @@ def _flattened(rgb: Pixels, alpha: Pixels) -> Pixels:
 
 if TYPE_CHECKING:
     import pymupdf
-
-Box = tuple[float, float, float, float]
 
 MAX_PIXELS = 64_000_000
 """Maximum pixels: an A0 sheet at 200 dpi has 62 million, and takes 250 MB while it is drawn and encoded."""

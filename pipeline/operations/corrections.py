@@ -18,6 +18,7 @@ from schemas.base import Frozen
 from schemas.corrections import CHOICES, OF_FIGURES, CorrectionKind, StoredCorrection
 from schemas.documents import Block, Page, Placement, Role
 from schemas.errors import FailureCode, UserError
+from schemas.geometry import Box
 from schemas.ports import ObjectStore
 from schemas.tags import restore, strip
 from tasks.reading.correct import CORRECTABLE, as_words, section_of, text_of
@@ -34,7 +35,7 @@ class PagePart(Frozen):
     name: str
     what: str
     text: str
-    bbox: tuple[float, float, float, float]
+    bbox: Box
     kinds: list[CorrectionKind]
     rows: list[list[str]] = []
 

@@ -28,6 +28,7 @@ from schemas.corpus.documents import OwnField, Supersedes
 from schemas.errors import NotFoundError, TransientError, UserError
 from schemas.evidence import CitedRegion, Hit, SearchResult, Span
 from schemas.filters import Filters, Modality
+from schemas.geometry import Box
 from schemas.ids import document_file, figure_file, original_file
 from schemas.ports import Embedder, ReadableIndex, TextEmbedder
 from schemas.retrieval import GroupBy, Preset, Query
@@ -44,9 +45,6 @@ from tasks.answering.retrieve import lacking_models, lacking_rows, retrieve
 from tasks.answering.retrievers import POOL, Search, holding, without_pages
 from tasks.answering.trace import Trace
 from workers.draw_pages import Drawing
-
-Box = tuple[float, float, float, float]
-"""x0, y0, x1, y1 in PDF points from the top left."""
 
 DEFAULT_K = 10
 """Hits where neither query nor preset gives a number."""

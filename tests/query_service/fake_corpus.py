@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from pipeline.published.contents import Contents
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.published.version import Box, OpenVersion
+from pipeline.published.version import OpenVersion
 from schemas.answers import (
     AnswerEvent,
     AnswerFinished,
@@ -39,6 +39,7 @@ from schemas.errors import (
 )
 from schemas.evidence import CitedFigure, CitedRegion, Hit, SearchResult
 from schemas.filters import Modality
+from schemas.geometry import Box
 from schemas.reports import (
     CorpusOverview,
     DocumentInfo,

@@ -177,7 +177,7 @@ def _page(page: Page, structured: StructuredDocument, tree: Sequence[Node], tags
             InspectedFigure(
                 tag=tags.get(placement.figure_id or "") if placement.role in TAGGED else None,
                 figure_id=placement.figure_id,
-                bbox=tuple(placement.bbox),
+                bbox=placement.bbox,
                 role=str(placement.role),
                 kind=str(placement.kind),
                 caption=placed[placement.order].caption if placement.order in placed else "",
@@ -195,7 +195,7 @@ def _page(page: Page, structured: StructuredDocument, tree: Sequence[Node], tags
             if node.kind is NodeKind.SECTION and node.page == page.page
         ],
         furniture=[
-            InspectedFurniture(role=block.furniture, bbox=tuple(block.bbox), text=restore(block.text))
+            InspectedFurniture(role=block.furniture, bbox=block.bbox, text=restore(block.text))
             for block in structured.blocks
             if block.furniture is not None and block.page == page.page
         ],
@@ -206,14 +206,14 @@ def _table(table: Block, tags: Tags) -> InspectedTable:
     rows = [[fill(cell, tags.__getitem__) for cell in row] for row in table.rows]
     caption = caption_of(table)
     return InspectedTable(
-        bbox=tuple(table.parts[0].bbox),
+        bbox=table.parts[0].bbox,
         caption=fill(caption, tags.__getitem__),
         header=rows[0],
         rows=rows,
         spans=list(table.spans),
         markdown=fill(markdown(table.rows), tags.__getitem__),
         html=fill(as_html(table.rows, caption, table.spans), tags.__getitem__),
-        regions=[InspectedRegion(page=part.page, bbox=tuple(part.bbox), found_by=part.found_by) for part in table.parts],
+        regions=[InspectedRegion(page=part.page, bbox=part.bbox, found_by=part.found_by) for part in table.parts],
     )
 
 

@@ -364,7 +364,7 @@ def note_rights(request: Request) -> None:
     request.scope["state"][_HAS_RIGHTS] = True
 
 
-class AccessOptions(BaseModel):
+class CallerOptions(BaseModel):
     """The options of ``inset serve`` that say who may ask.
 
     Attributes:

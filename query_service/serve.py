@@ -29,7 +29,7 @@ from uvicorn.logging import DefaultFormatter
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipeline.published.corpus import every_published, open_published
-from query_service.access import AccessOptions, network_of, origins_of
+from query_service.access import CallerOptions, network_of, origins_of
 from query_service.admission import DEADLINE_S
 from query_service.app import create_app
 from query_service.guard import trusted
@@ -162,7 +162,7 @@ def _reason(error: OSError) -> str:
     return reasons.get(error.errno or 0, str(error))
 
 
-class ServiceOptions(AccessOptions):
+class ServiceOptions(CallerOptions):
     """The options of ``inset serve`` that make the service; see ``create_app``."""
 
     corpora: list[str] = []

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
 from query_service import access, telemetry
-from query_service.access import Access, AccessControl, AccessOptions, origins_of
+from query_service.access import Access, AccessControl, CallerOptions, origins_of
 from query_service.app import create_app
 from query_service.keys import KEY_PREFIX, Key, KeyFile, digest, key_line
 from schemas.errors import UserError
@@ -314,7 +314,7 @@ class TestRotation:
 
 
 class TestTrustedHeader:
-    who = AccessOptions(host="0.0.0.0", trusted_header="X-Forwarded-User", trusted_proxies=["10.0.0.0/8"]).access()
+    who = CallerOptions(host="0.0.0.0", trusted_header="X-Forwarded-User", trusted_proxies=["10.0.0.0/8"]).access()
 
     @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.1.2.3", "::ffff:10.1.2.3"])
     def test_a_proxy_names_the_user(self, address: str) -> None:
@@ -349,15 +349,15 @@ class TestTrustedHeader:
 class TestStart:
     @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.9"])
     def test_loopback_is_open(self, host: str) -> None:
-        assert AccessOptions(host=host).access().is_open
+        assert CallerOptions(host=host).access().is_open
 
     @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.1", "search.example.org", "127.0.0.1.example.org"])
     def test_other_addresses_need_a_decision(self, host: str, file: Path) -> None:
         with pytest.raises(UserError, match=r"--keys FILE.*--open"):
-            AccessOptions(host=host).access()
-        assert AccessOptions(host=host, is_open=True).access().is_open
-        assert not AccessOptions(host=host, keys=file).access().is_open
-        assert not AccessOptions(host=host, keys=file, is_open=True).access().is_open
+            CallerOptions(host=host).access()
+        assert CallerOptions(host=host, is_open=True).access().is_open
+        assert not CallerOptions(host=host, keys=file).access().is_open
+        assert not CallerOptions(host=host, keys=file, is_open=True).access().is_open
 
     @pytest.mark.parametrize(
         "wrong",
@@ -371,7 +371,7 @@ class TestStart:
     )
     def test_mistakes_are_one_line(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(UserError) as raised:
-            AccessOptions(**wrong).access()
+            CallerOptions(**wrong).access()
         assert "\n" not in raised.value.message
 
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from fastapi.testclient import TestClient
 
-from query_service.access import Access, AccessOptions
+from query_service.access import Access, CallerOptions
 from query_service.app import create_app
 from query_service.identity import RETRY_S, STALE_S, IdentityProvider, ProviderOptions
 from query_service.keys import Key, KeyFile, digest, key_line, new_key
@@ -350,6 +350,6 @@ class TestSignIn:
 )
 def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UserError):
-        AccessOptions(host="0.0.0.0", provider=ProviderOptions(**options)).access()
+        CallerOptions(host="0.0.0.0", provider=ProviderOptions(**options)).access()
     provider = ProviderOptions(issuer="https://login.example.org", client="x")
-    assert not AccessOptions(host="0.0.0.0", provider=provider).access().is_open
+    assert not CallerOptions(host="0.0.0.0", provider=provider).access().is_open

@@ -1,6 +1,7 @@
 """Run the golden questions on a version."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+import math
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -66,52 +67,25 @@ def ask(questions: Sequence[Gold], search: Search, mode: str) -> ModeReport:
     return ModeReport(
         mode=mode,
         questions=len(scores),
-        recall_at_1=first_found("Success@1", pages),
-        recall_at_10=first_found(f"Success@{DEPTH}", pages),
-        reciprocal_rank=first_found(f"RR@{DEPTH}", pages),
-        ndcg_at_10=first_found(f"nDCG@{DEPTH}", pages),
-        figure_recall_at_10=first_found(f"Success@{DEPTH}", figures),
+        recall_at_1=_mean([rank == 1 for rank in pages]),
+        recall_at_10=_mean([rank is not None for rank in pages]),
+        # Of one relevant page a question, the first that is found.
+        reciprocal_rank=_mean([1 / rank if rank else 0.0 for rank in pages]),
+        ndcg_at_10=_mean([1 / math.log2(rank + 1) if rank else 0.0 for rank in pages]),
+        figure_recall_at_10=_mean([rank is not None for rank in figures]),
         scores=scores,
     )
-
-
-def first_found(measure: str, ranks: Sequence[int | None]) -> float | None:
-    """Return a measure's mean with one relevant unit a question, from its rank; None for no questions."""
-    # A unit is named by its rank, so the one found first is the only relevant one; one not found is in no ranking.
-    ranked = {
-        str(number): [str(earlier_rank) for earlier_rank in range(1, (rank or 0) + 1)] for number, rank in enumerate(ranks)
-    }
-    relevant_units = {str(number): {str(rank): 1} for number, rank in enumerate(ranks)}
-    scores = relevance([measure], relevant_units, ranked)[measure].values()
-    return sum(scores) / len(scores) if scores else None
-
-
-def relevance(
-    measures: Sequence[str], relevant: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Sequence[str]]
-) -> dict[str, dict[str, float]]:
-    """Return measures, as ``ir-measures`` spells them (``nDCG@10``), by measure and question.
-
-    ``relevant`` has the grades of relevant units by question, at least one each; ``rankings`` the units, best first, each once.
-    """
-    import ir_measures
-
-    parsed = {ir_measures.parse_measure(name): name for name in measures}
-    runs = {name: {unit: float(-rank) for rank, unit in enumerate(rankings.get(name, ()))} for name in relevant}
-    scores_by_measure: dict[str, dict[str, float]] = {name: dict.fromkeys(relevant, 0.0) for name in measures}
-    for score in ir_measures.iter_calc(list(parsed), {name: dict(units) for name, units in relevant.items()}, runs):
-        scores_by_measure[parsed[score.measure]][score.query_id] = float(score.value)
-    return scores_by_measure
 
 
 def with_answers(report: ModeReport, questions: Sequence[Question], answers: Callable[[str], bool]) -> ModeReport:
     """Return a report with the shares of questions that got an answer; ``answers`` says whether a query gets one."""
     answered = [answers(question.question) for question in questions if question.answerable]
     abstained = [not answers(question.question) for question in questions if not question.answerable]
-    return report.model_copy(update={"answered": _share(answered), "abstained": _share(abstained)})
+    return report.model_copy(update={"answered": _mean(answered), "abstained": _mean(abstained)})
 
 
-def _share(outcomes: Sequence[bool]) -> float | None:
-    return sum(outcomes) / len(outcomes) if outcomes else None
+def _mean(scores: Sequence[float]) -> float | None:
+    return sum(scores) / len(scores) if scores else None
 
 
 RESAMPLES = 2_000

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evaluation.gold import FIGURES, PAGES, Gold, Level
-from evaluation.golden import relevance
 from lab.judging import metrics as judging
 from lab.outcomes import Outcome
 from schemas.answers import AnswerResult, FigurePart, TextPart
@@ -96,6 +95,23 @@ LEVELS = (
     FIGURES,
 )
 """Documents, pages, evidence and figures."""
+
+
+def relevance(
+    measures: Sequence[str], relevant: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, float]]:
+    """Return measures, as ``ir-measures`` spells them (``nDCG@10``), by measure and question.
+
+    ``relevant`` has the grades of relevant units by question, at least one each; ``rankings`` the units, best first, each once.
+    """
+    import ir_measures
+
+    parsed = {ir_measures.parse_measure(name): name for name in measures}
+    runs = {name: {unit: float(-rank) for rank, unit in enumerate(rankings.get(name, ()))} for name in relevant}
+    scores_by_measure: dict[str, dict[str, float]] = {name: dict.fromkeys(relevant, 0.0) for name in measures}
+    for score in ir_measures.iter_calc(list(parsed), {name: dict(units) for name, units in relevant.items()}, runs):
+        scores_by_measure[parsed[score.measure]][score.query_id] = float(score.value)
+    return scores_by_measure
 
 
 def _ranking(level: Level, gold: Gold, hits: Sequence[Hit]) -> list[str]:

@@ -14,10 +14,10 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from evaluation.golden import relevance
 from evaluation.questions import Question
 from lab.judging.agreement import Agreement, agreement
 from lab.judging.verdicts import verdict
+from lab.metrics import relevance
 from lab.outcomes import Outcome
 from lab.statistics import Estimate, estimates
 from schemas.answers import Part

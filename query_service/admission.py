@@ -11,13 +11,12 @@ import contextlib
 import os
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from enum import StrEnum
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fastapi import Request
 from starlette.exceptions import HTTPException
@@ -29,6 +28,7 @@ from query_service.stream import disconnected
 from query_service.telemetry import address_of
 from schemas.errors import TransientError
 from schemas.retrieval import AnswerQuery, Judged, Preset, Query, Scored, Seen
+from tasks.answering.trace import Stopped
 
 DEADLINE_S = 60.0
 """Default time for a search, in seconds."""
@@ -61,6 +61,7 @@ SHARE = {Cost.CHEAP: CORES + 1, Cost.EXPENSIVE: max(1, CORES // 2), Cost.WAITING
 """Those of one caller: a key, a user or an address."""
 
 Reply = TypeVar("Reply")
+Item = TypeVar("Item")
 
 
 def cost_of_search(corpus: PublishedCorpus, query: Query) -> Cost:
@@ -187,49 +188,65 @@ class Admission:
         running.add_done_callback(ended)
         return await asyncio.wrap_future(running)
 
+    async def stream(
+        self, request: Request, cost: Cost, make: Callable[[Callable[[], bool]], Iterable[Item]], *, deadlines: int = 1
+    ) -> AsyncGenerator[Item, None]:
+        """Yield items that are made in a worker thread, which may take so many deadlines, until the client disconnects.
+
+        ``make`` is given a function that returns true once nobody waits for the items. Raises what it and ``run`` raise.
+
+        Raises:
+            TransientError: The deadline has passed.
+        """
+        loop, deadline_s = asyncio.get_running_loop(), self.deadline_s * deadlines
+        # One queue takes the items, and all that ends them: the end, an error, a disconnect and the deadline.
+        queue: asyncio.Queue[Item | Exception | None] = asyncio.Queue()
+        stopped = threading.Event()
+
+        def work() -> None:
+            with contextlib.suppress(Stopped):
+                for item in make(stopped.is_set):
+                    loop.call_soon_threadsafe(queue.put_nowait, item)
+
+        async def until_disconnected() -> None:
+            await disconnected(request)
+            queue.put_nowait(None)
+
+        async def running() -> None:
+            try:
+                await self.run(request, cost, work)
+            except Exception as error:  # noqa: BLE001 - raised again where the items are read
+                queue.put_nowait(error)
+            else:
+                queue.put_nowait(None)
+
+        work_task, disconnect_task = asyncio.ensure_future(running()), asyncio.ensure_future(until_disconnected())
+        late = TransientError(f"the request took longer than {deadline_s:g} s; ask for less, or try again")
+        deadline = loop.call_later(deadline_s, queue.put_nowait, late)
+        try:
+            while (item := await queue.get()) is not None:
+                if isinstance(item, Exception):
+                    raise item
+                yield item
+        finally:
+            # A thread can't be cancelled: it ends at its next step, once it sees that nobody waits.
+            stopped.set()
+            deadline.cancel()
+            disconnect_task.cancel()
+            work_task.cancel()
+
     async def reply(
         self, request: Request, cost: Cost, call: Callable[[Callable[[], bool]], Reply], *, deadlines: int = 1
     ) -> Reply:
-        """Return the result of work, which may take so many deadlines; raises as ``run`` and ``unless_disconnected`` do.
-
-        ``call`` is given a function that returns true once nobody waits for the result.
-        """
-        # Set however the wait ends, so that the thread stops at its next step.
-        stopped = threading.Event()
-        reply_task = asyncio.ensure_future(self.run(request, cost, partial(call, stopped.is_set)))
-        try:
-            return await unless_disconnected(request, reply_task, self.deadline_s * deadlines)
-        finally:
-            stopped.set()
+        """Return the one item of ``stream``; raise ``ClientGoneError`` if the client has disconnected."""
+        replies = self.stream(request, cost, lambda stopped: iter([call(stopped)]), deadlines=deadlines)
+        async with contextlib.aclosing(replies):
+            received = [reply async for reply in replies]
+        if not received:
+            raise ClientGoneError
+        return received[0]
 
     def close(self) -> None:
         """End waiting work; an app that is started again gets threads of its own."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._threads = ThreadPoolExecutor(sum(AT_ONCE.values()), "request")
-
-
-async def unless_disconnected(request: Request, reply_task: asyncio.Future[Reply], deadline_s: float) -> Reply:
-    """Return the result of work, and cancel it if that takes too long or nobody waits any more.
-
-    Raises:
-        ClientGoneError: The client has disconnected.
-        TransientError: The deadline has passed.
-    """
-    disconnect_task = asyncio.ensure_future(disconnected(request))
-    try:
-        async with asyncio.timeout(deadline_s):
-            first: set[asyncio.Future[Any]] = {reply_task, disconnect_task}
-            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-        if not reply_task.done():
-            raise ClientGoneError
-        return reply_task.result()
-    except TimeoutError:
-        raise late(deadline_s) from None
-    finally:
-        disconnect_task.cancel()
-        reply_task.cancel()
-
-
-def late(deadline_s: float) -> TransientError:
-    """Return the error of a request that takes too long."""
-    return TransientError(f"the request took longer than {deadline_s:g} s; ask for less, or try again")

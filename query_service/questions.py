@@ -6,12 +6,12 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-from query_service.admission import ANSWER_DEADLINES, cost_of_answer, cost_of_search, late
+from query_service.admission import ANSWER_DEADLINES, cost_of_answer, cost_of_search
 from query_service.asked import note_answered
 from query_service.browse import linked_json
 from query_service.errors import ClientGoneError
 from query_service.requests import QUESTION_ERRORS, AnswerRequest, Corpus, QuestionRoute, SearchRequest, admission_of
-from query_service.stream import EVENT, as_json, as_server_sent, events_of
+from query_service.stream import EVENT, as_json, as_server_sent
 from query_service.telemetry import describe, metrics_of
 from schemas.answers import AnswerFinished, AnswerResult
 from schemas.evidence import SearchResult
@@ -52,13 +52,8 @@ async def answer(request: Request, corpus: Corpus, body: AnswerRequest) -> Respo
     query, admission = body.as_query(), admission_of(request)
     describe(request, question=body.question, preset=body.preset, answer=body.answer, turns=len(body.history))
     cost = await run_in_threadpool(cost_of_answer, corpus, query)
-    deadline_s = admission.deadline_s * ANSWER_DEADLINES
-    events = events_of(
-        request,
-        lambda stopped: corpus.answer_events(query, stopped),
-        lambda call: admission.run(request, cost, call),
-        lambda: late(deadline_s),
-        deadline_s,
+    events = admission.stream(
+        request, cost, lambda stopped: corpus.answer_events(query, stopped), deadlines=ANSWER_DEADLINES
     )
 
     def finished(result: AnswerResult) -> None:

@@ -1,10 +1,8 @@
-"""Stream answers from a worker thread, which ends when the client disconnects."""
+"""Answers as server-sent events, and replies as JSON."""
 
-import asyncio
 import logging
 import re
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import Request
@@ -13,7 +11,6 @@ from pydantic import BaseModel, TypeAdapter
 from query_service.errors import problem
 from schemas.answers import AnswerEvent
 from schemas.errors import InsetError
-from tasks.answering.trace import Stopped
 
 _DATA: dict[str, Any] = TypeAdapter(AnswerEvent).json_schema(
     mode="serialization", ref_template="#/components/schemas/{model}"
@@ -36,66 +33,6 @@ EVENT: dict[str, Any] = {  # before OpenAPI 3.2, the schema of an event stream d
 """JSON schema of an event of an answer; the data of ``error`` is a problem."""
 
 _logger = logging.getLogger("inset.query_service")
-
-
-async def events_of(
-    request: Request,
-    make: Callable[[Callable[[], bool]], Iterator[AnswerEvent]],
-    run: Callable[[Callable[[], None]], Awaitable[None]],
-    late: Callable[[], Exception],
-    deadline_s: float,
-) -> AsyncGenerator[AnswerEvent, None]:
-    """Yield the events of an answer until the client disconnects; raises what ``make`` or ``run`` raises.
-
-    Args:
-        request: The client's request.
-        make: Returns the events, given a function that returns true once the client has disconnected.
-        run: Runs a function in a worker thread, where the events are made and consumed.
-        late: Returns the error that ends the events after the deadline.
-        deadline_s: Time for all events.
-    """
-    loop = asyncio.get_running_loop()
-    # One queue takes the events, and all that ends them: the end, an error, a disconnect and the deadline.
-    queue: asyncio.Queue[AnswerEvent | Exception | None] = asyncio.Queue()
-    stopped = threading.Event()
-
-    def put(item: AnswerEvent | Exception | None) -> None:
-        loop.call_soon_threadsafe(queue.put_nowait, item)
-
-    def work() -> None:
-        try:
-            for event in make(stopped.is_set):
-                put(event)
-        except Stopped:
-            put(None)
-        except Exception as error:  # noqa: BLE001 - raised again where the events are read
-            put(error)
-        else:
-            put(None)
-
-    async def until_disconnected() -> None:
-        await disconnected(request)
-        queue.put_nowait(None)
-
-    async def running() -> None:
-        try:
-            await run(work)
-        except Exception as error:  # noqa: BLE001 - raised again where the events are read
-            queue.put_nowait(error)
-
-    answer_task, disconnect_task = asyncio.ensure_future(running()), asyncio.ensure_future(until_disconnected())
-    deadline = loop.call_later(deadline_s, lambda: queue.put_nowait(late()))
-    try:
-        while (item := await queue.get()) is not None:
-            if isinstance(item, Exception):
-                raise item
-            yield item
-    finally:
-        # A thread can't be cancelled: it ends once it sees that nobody waits.
-        stopped.set()
-        deadline.cancel()
-        disconnect_task.cancel()
-        answer_task.cancel()
 
 
 async def disconnected(request: Request) -> None:

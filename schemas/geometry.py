@@ -7,9 +7,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-_TO_WHOLE = 1.5 * 2.0**52
-"""Added to a number and taken off again, it rounds it to a whole one, half to even: no room is left for fractions."""
-
 Box = tuple[float, float, float, float]
 """A rectangle as JSON has it, in points: left, top, right, bottom."""
 
@@ -20,8 +17,6 @@ LEVEL_SHARE = 0.5
 class BBox(NamedTuple):
     """A rectangle: left, top, right, bottom."""
 
-    # Hot code: comparisons are several times faster than calls of max and min.
-
     x0: float
     y0: float
     x1: float
@@ -30,32 +25,25 @@ class BBox(NamedTuple):
     @property
     def width(self) -> float:
         """Width in points, never negative."""
-        x0, _, x1, _ = self
-        return x1 - x0 if x1 > x0 else 0.0
+        return max(0.0, self.x1 - self.x0)
 
     @property
     def height(self) -> float:
         """Height in points, never negative."""
-        _, y0, _, y1 = self
-        return y1 - y0 if y1 > y0 else 0.0
+        return max(0.0, self.y1 - self.y0)
 
     @property
     def area(self) -> float:
         """Area in square points."""
-        x0, y0, x1, y1 = self
-        return (x1 - x0) * (y1 - y0) if x1 > x0 and y1 > y0 else 0.0
+        return self.width * self.height
 
     def __and__(self, box: "BBox") -> "BBox":
         """Return the intersection; of area 0 if they don't meet."""
-        x0, y0, x1, y1 = self
-        u0, v0, u1, v1 = box
-        return BBox(u0 if u0 > x0 else x0, v0 if v0 > y0 else y0, u1 if u1 < x1 else x1, v1 if v1 < y1 else y1)
+        return BBox(max(self.x0, box.x0), max(self.y0, box.y0), min(self.x1, box.x1), min(self.y1, box.y1))
 
     def __or__(self, box: "BBox") -> "BBox":
         """Return the smallest rectangle around both."""
-        x0, y0, x1, y1 = self
-        u0, v0, u1, v1 = box
-        return BBox(u0 if u0 < x0 else x0, v0 if v0 < y0 else y0, u1 if u1 > x1 else x1, v1 if v1 > y1 else y1)
+        return BBox(min(self.x0, box.x0), min(self.y0, box.y0), max(self.x1, box.x1), max(self.y1, box.y1))
 
     def iou(self, box: "BBox") -> float:
         """Return the shared area over that of both together, 0 to 1."""
@@ -75,43 +63,27 @@ class BBox(NamedTuple):
 
     def gap_x(self, box: "BBox") -> float:
         """Return the horizontal distance to another rectangle; negative if they overlap."""
-        x0, _, x1, _ = self
-        u0, _, u1, _ = box
-        return (u0 if u0 > x0 else x0) - (u1 if u1 < x1 else x1)
+        return max(self.x0, box.x0) - min(self.x1, box.x1)
 
     def gap_y(self, box: "BBox") -> float:
         """Return the vertical distance to another rectangle; negative if they overlap."""
-        _, y0, _, y1 = self
-        _, v0, _, v1 = box
-        return (v0 if v0 > y0 else y0) - (v1 if v1 < y1 else y1)
+        return max(self.y0, box.y0) - min(self.y1, box.y1)
 
     def has_middle_of(self, box: "BBox") -> bool:
         """Return whether the centre of another rectangle lies in this one or on its edge."""
-        x0, y0, x1, y1 = self
-        u0, v0, u1, v1 = box
-        return x0 <= (u0 + u1) / 2 <= x1 and y0 <= (v0 + v1) / 2 <= y1
+        return self.x0 <= box.centre_x <= self.x1 and self.y0 <= box.centre_y <= self.y1
 
     def contains(self, box: "BBox") -> bool:
         """Return whether another rectangle lies in this one, sides included."""
-        x0, y0, x1, y1 = self
-        u0, v0, u1, v1 = box
-        return u0 >= x0 and v0 >= y0 and u1 <= x1 and v1 <= y1
+        return self | box == self
 
     def grown(self, by: float) -> "BBox":
         """Return the rectangle with each side moved outwards by ``by`` points."""
-        x0, y0, x1, y1 = self
-        return BBox(x0 - by, y0 - by, x1 + by, y1 + by)
+        return BBox(self.x0 - by, self.y0 - by, self.x1 + by, self.y1 + by)
 
     def rounded(self) -> "BBox":
         """Return the rectangle rounded to a hundredth of a point, as it is stored."""
-        # MuPDF's 32 bits times 100 are exact, so this is what round(side, 2) gives, in a third of the time; and never -0.0.
-        x0, y0, x1, y1 = self
-        return BBox(
-            (x0 * 100 + _TO_WHOLE - _TO_WHOLE) / 100,
-            (y0 * 100 + _TO_WHOLE - _TO_WHOLE) / 100,
-            (x1 * 100 + _TO_WHOLE - _TO_WHOLE) / 100,
-            (y1 * 100 + _TO_WHOLE - _TO_WHOLE) / 100,
-        )
+        return BBox(*(round(side * 100) / 100 for side in self))
 
 
 def union(boxes: Iterable[BBox]) -> BBox:
@@ -135,11 +107,7 @@ def overlap(a: BBox, b: BBox) -> bool:
 
 def is_level(first: BBox, second: BBox) -> bool:
     """Return whether two boxes stand on one row."""
-    _, y0, _, y1 = first
-    _, top, _, bottom = second
-    flatter = min(y1 - y0, bottom - top)
-    shared = (y1 if y1 < bottom else bottom) - (y0 if y0 > top else top)
-    return shared >= (LEVEL_SHARE * flatter if flatter > 0 else 0.0)
+    return -first.gap_y(second) >= LEVEL_SHARE * min(first.height, second.height)
 
 
 def distance(a: BBox, b: BBox) -> float:

@@ -72,8 +72,6 @@ def escape(text: str) -> str:
     A WORD JOINER (U+2060, invisible) is put after the angle bracket, also of a look-alike cut off by the end of the text.
     Every template starts alike, so this covers all of them. Private-use marks of placeholders become U+FFFD.
     """
-    if text.isascii() and "<" not in text:
-        return text  # neither can be in it, and most lines are such
     return _LOOKALIKE.sub(_ESCAPED, _PRIVATE.sub("\ufffd", text))
 
 

@@ -5,7 +5,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,13 +32,12 @@ def words(text: str) -> Iterator[Word]:
 
 
 def _folded_word(word: str) -> str:
-    # Most are ASCII: then there is nothing to normalise.
-    return word.lower() if word.isascii() else unicodedata.normalize("NFKC", word.replace(_SOFT_HYPHEN, "")).casefold()
+    return unicodedata.normalize("NFKC", word.replace(_SOFT_HYPHEN, "")).casefold()
 
 
 def folded_words(text: str) -> list[str]:
     """Return the words of a text, normalised, in order."""
-    return _WORD.findall(text.lower()) if text.isascii() else [*filter(None, map(_folded_word, _WORD.findall(text)))]
+    return [word.folded for word in words(text)]
 
 
 _SPACED_DIMENSION = re.compile(r"(?<=\d) [x×*] (?=\d)")
@@ -71,7 +69,6 @@ NUMBERING = re.compile(
 """The number before a title."""
 
 _SILENT = re.compile(r"[\W_]+")
-_SILENT_ASCII = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 def same_title(first: str, second: str) -> bool:
@@ -81,17 +78,13 @@ def same_title(first: str, second: str) -> bool:
 
 def title_letters(text: str) -> str:
     """Return a title without case, white space and stops."""
-    if text.isascii():  # in a sixth of the time
-        return text.encode().translate(None, _SILENT_ASCII).decode().lower()
     return _SILENT.sub("", text).casefold()
 
 
-def without_number(text: str, letters: str | None = None) -> str:
+def without_number(text: str) -> str:
     """Return a title's letters without its number."""
     number = NUMBERING.match(text)
-    if number is not None:
-        return title_letters(text[number.end() :])
-    return title_letters(text) if letters is None else letters
+    return title_letters(text[number.end() :] if number else text)
 
 
 _FENCED = re.compile(r"^(?P<fence>`{3,})\n(?P<code>.*?)\n(?P=fence)$", re.DOTALL | re.MULTILINE)
@@ -194,9 +187,7 @@ _TABLE = (
     r"таблица|таблице|таблицы|таблиця|таблиці|табл|πίνακας|טבלה|בטבלה|جدول|الجدول|بالجدول"
 )
 # A particle may follow these and their number at once. Korean names for them end other words too.
-_HAN = "图圖図表"
-_HANGUL = "그림|표"
-_CJK = f"(?:[{_HAN}]|(?<![가-힣])(?:{_HANGUL}))"
+_CJK = "(?:[图圖図表]|(?<![가-힣])(?:그림|표))"
 _NUMBER = rf"(?:(?:[A-Z]{{1,2}}[.\-–]?)?\d+(?:[.\-–]\d+)*[a-z]?|{ROMAN.upper()})(?![\w])"
 _CJK_NUMBER = r"[A-Z]?\d+(?:[.\-–]\d+)*"
 _LABEL_WORD = rf"(?:(?P<figure>(?i:{_FIGURE}))|(?P<table>(?i:{_TABLE})))(?:\.|\b)"
@@ -206,10 +197,6 @@ _EAST = rf"(?P<cjk>{_CJK})[\s\u00a0\u3000]*(?P<cjk_number>{_CJK_NUMBER})"
 # Most words begin with none of these letters, and need not be compared with every word there is for a figure.
 _INITIALS = "".join(sorted({word[0] for word in f"{_FIGURE}|{_TABLE}".split("|")}))
 _MENTION = re.compile(rf"(?<!\w)(?=(?i:[{_INITIALS}])){_LATIN}|{_EAST}")
-# Text that has none of the words need not be searched for what follows them: most has none. "Fig" stands for "figure", too.
-_WORDS = [re.split(r"\w?\?|\(", word)[0].casefold() for word in f"{_FIGURE}|{_TABLE}|{_HANGUL}".split("|")] + list(_HAN)
-_STEMS = [word for word in dict.fromkeys(_WORDS) if not any(other in word and other != word for other in _WORDS)]
-_ASCII_STEMS = [stem for stem in _STEMS if stem.isascii()]
 _FURTHER = re.compile(
     rf"[\s\u00a0]*(?:,|&|\band\b|\bund\b|\bet\b|\by\b|\bto\b)[\s\u00a0]*(?:and\b\s*)?(?P<number>{_NUMBER})"
 )
@@ -217,8 +204,6 @@ _CAPTION = re.compile(rf"\s*(?:{_LATIN}|{_EAST})")
 _BRACKETS = r"[<\[【〈［]\u2060?"  # what looks like a tag is escaped
 # Behind the closing bracket of a mere mention follows a particle.
 _BRACKETED = re.compile(rf"\s*{_BRACKETS}{_EAST}\s*[>\]】〉］](?![에은는이가를을과와의도로]|[にはのをでがと])")
-_BEGINNINGS = frozenset(word[:2].casefold() for word in f"{_FIGURE}|{_TABLE}".split("|"))
-_EAST_BEGINNINGS = re.compile(rf"\s*(?:{_BRACKETS})?{_CJK}")
 _UNNUMBERED = re.compile(rf"\s*(?:{_LABEL_WORD}|(?P<cjk>{_CJK}))\s*[:：]\s*\S")
 
 _CONTINUED = re.compile(r"\s*\((?:cont|forts|suite|segu|vervolg)\w*\.?\)\W*", re.IGNORECASE)
@@ -226,15 +211,12 @@ _CONTINUED = re.compile(r"\s*\((?:cont|forts|suite|segu|vervolg)\w*\.?\)\W*", re
 _STOPS = frozenset(":.|–—-)：．。、")
 
 
-@lru_cache(1024)
 def caption_label(text: str) -> CaptionLabel | None:
     """Return the label of a line that begins a caption; None for any other line, mentions included.
 
     A caption's number is followed by a stop, a capitalised title, or nothing: a sentence that begins with "Figure 3"
     continues in lower case.
     """
-    if _casefolded(text.lstrip()[:2]) not in _BEGINNINGS and (text.isascii() or _EAST_BEGINNINGS.match(text) is None):
-        return None  # as most lines: they need not be compared with every word there is
     bracketed = _BRACKETED.match(text)
     if bracketed is not None:
         return _label(bracketed, bracketed["cjk_number"])
@@ -255,9 +237,6 @@ def caption_label(text: str) -> CaptionLabel | None:
 def mentions(text: str) -> list[CaptionLabel]:
     """Return all labels that a text mentions, in order; "Figures 3 and 4" mentions two."""
     labels: list[CaptionLabel] = []
-    folded = _casefolded(text)
-    if not [stem for stem in (_ASCII_STEMS if folded.isascii() else _STEMS) if stem in folded]:
-        return labels
     for mention_match in _MENTION.finditer(text):
         labels.append(_label(mention_match))
         further = _FURTHER.match(text, mention_match.end())
@@ -265,11 +244,6 @@ def mentions(text: str) -> list[CaptionLabel]:
             labels.append(CaptionLabel(labels[-1].kind, _plain(further["number"])))
             further = _FURTHER.match(text, further.end())
     return labels
-
-
-def _casefolded(text: str) -> str:
-    """Casefold a text; Turkish has a dotted and a dotless i."""
-    return text.casefold().replace("\u0307", "").replace("ı", "i")
 
 
 def _label(label_match: re.Match[str], number: str | None = None) -> CaptionLabel:

@@ -109,7 +109,7 @@ class Headings:
         for line in lines:
             if line.page in on_page:
                 letters = title_letters(line.text)
-                on_page[line.page].append(_LineWords(line, letters, without_number(f"{line.text} ", letters)))
+                on_page[line.page].append(_LineWords(line, letters, without_number(f"{line.text} ")))
         levels: dict[Line, int] = {}
         for entry in self._outline:
             self._note(entry, self._matches(entry, title_letters(entry.title), "", on_page[entry.page], levels), levels)

@@ -13,7 +13,7 @@ from pipeline.records.corrections import change_corrections, corrections_of, rea
 from pipeline.records.evidence import read_placements
 from pipeline.records.ledger import document_of, indexed_sources, read_failures, read_ledger
 from pipeline.records.manifests import named_manifest
-from pipeline.records.publication import nothing_live, read_pointer
+from pipeline.records.publication import read_pointer, resolve_version
 from schemas.base import Frozen
 from schemas.corrections import CHOICES, OF_FIGURES, CorrectionKind, StoredCorrection
 from schemas.documents import Block, Page, Placement, Role
@@ -65,14 +65,12 @@ class LiveDocument:
     """A document of the live version, by its source; raises ``UserError`` if there is none."""
 
     def __init__(self, store: ObjectStore, corpus: str, source: str) -> None:
-        pointer = read_pointer(store)
-        if pointer is None:
-            raise UserError(nothing_live(store, corpus))
-        doc_id = document_of(source, indexed_sources(read_ledger(store, pointer.version)))
+        version = resolve_version(store, corpus, "live")
+        doc_id = document_of(source, indexed_sources(read_ledger(store, version)))
         if doc_id is None:
-            raise UserError(f"{pointer.version} has no document {source}; name it as 'inset search' shows it")
-        keys = named_manifest(store, corpus, pointer.version).keys
-        file = corrected_file(doc_id, keys["structured"], corrections_of(store, pointer.version))
+            raise UserError(f"{version} has no document {source}; name it as 'inset search' shows it")
+        keys = named_manifest(store, corpus, version).keys
+        file = corrected_file(doc_id, keys["structured"], corrections_of(store, version))
         document = StructuredDocumentFile(store, file)
         self.source, self.doc_id = source, doc_id
         self.blocks: Sequence[Block] = document.blocks
@@ -199,11 +197,9 @@ def describe_figures(
     A figure is named by the beginning of its id, or by the number in its tag. Raises ``UserError``, and stores nothing, where
     a name fits no figure, or several.
     """
-    pointer = read_pointer(store)
-    if pointer is None:
-        raise UserError(nothing_live(store, corpus))
-    sources = indexed_sources(read_ledger(store, pointer.version))
-    placed = read_placements(store, pointer.version).select(["figure_id", "number", "role", "doc_id", "page"])
+    version = resolve_version(store, corpus, "live")
+    sources = indexed_sources(read_ledger(store, version))
+    placed = read_placements(store, version).select(["figure_id", "number", "role", "doc_id", "page"])
     placed = placed.filter(pc.equal(placed.column("role"), pa.scalar(str(Role.CONTENT))))
     described, mistakes = list[tuple[str, dict[str, Any]]](), list[str]()
     for name, text in descriptions.items():
@@ -215,7 +211,7 @@ def describe_figures(
         if (figures := len({row["figure_id"] for row in rows.values()})) == 1:
             described += [(text, row) for row in rows.values()]
         else:
-            mistakes.append(f"{name[:64]!r} names {figures or 'no'} figures of {pointer.version}; write more of its id")
+            mistakes.append(f"{name[:64]!r} names {figures or 'no'} figures of {version}; write more of its id")
     if mistakes:
         raise UserError(*mistakes)
     kind = CorrectionKind.DESCRIPTION

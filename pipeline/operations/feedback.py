@@ -7,7 +7,7 @@ from itertools import groupby
 from pipeline.records.access import read_current, read_rights
 from pipeline.records.feedback import change_decisions, decided, entry_of, read_feedback
 from pipeline.records.ledger import document_of, indexed_pages, indexed_sources, read_ledger
-from pipeline.records.publication import nothing_live, read_pointer
+from pipeline.records.publication import resolve_version
 from pipeline.records.row_parts import rows_of_documents
 from schemas.access import Principals
 from schemas.base import Frozen
@@ -118,19 +118,17 @@ def _chosen_region(
     store: ObjectStore, corpus: str, entry: Feedback, source: str | None, page: int | None, figure_id: str | None
 ) -> FeedbackRegion:
     """Return the page or figure of the live version that an operator chose."""
-    live = read_pointer(store)
-    if live is None:
-        raise UserError(nothing_live(store, corpus))
+    version = resolve_version(store, corpus, "live")
     cited_region = entry.regions[0] if entry.regions else None
     source = source or (cited_region.source if cited_region else None)
     if source is None:
         raise UserError(
             "the reader names no document; name the one that answers, with its page: --source SOURCE --page PAGE"
         )
-    ledger = read_ledger(store, live.version)
+    ledger = read_ledger(store, version)
     doc_id = document_of(source, indexed_sources(ledger))
     if doc_id is None:
-        raise UserError(f"{live.version} has no document {source}; name it as 'inset search' shows it: --source SOURCE")
+        raise UserError(f"{version} has no document {source}; name it as 'inset search' shows it: --source SOURCE")
     page, pages = (
         page or (cited_region.page if cited_region and cited_region.source == source else None),
         indexed_pages(ledger)[doc_id],
@@ -140,7 +138,7 @@ def _chosen_region(
     region = FeedbackRegion(doc_id=doc_id, source=source, page=page, bbox=(0, 0, 0, 0))
     if figure_id is None:
         return region
-    figures = page_figures(store, live.version, doc_id, page)
+    figures = page_figures(store, version, doc_id, page)
     figure = next((figure for figure in figures if (figure.figure_id or "").startswith(figure_id)), None)
     if figure is None:
         raise UserError(f"page {page} of {source} has no figure {figure_id}; the id is that of a hit or of inset parse")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import tenacity
 
 from backends.stores.checked_store import CheckedStore, checked_name, join
-from backends.stores.objects import damage, sealed
+from backends.stores.objects import LISTED_AT_ONCE, damage, sealed
 from schemas.errors import MissingError, TransientError, UserError
 from schemas.ids import sha256
 from schemas.printing import without_secrets
@@ -33,7 +33,7 @@ class S3Store(CheckedStore):
         bucket, _, prefix = self._address.removeprefix("s3://").partition("/")
         if not bucket:
             raise UserError(f"{address}: there is no bucket in this address; write s3://bucket/prefix")
-        self.bucket, self._prefix = bucket, f"{prefix}/" if prefix else ""
+        self.bucket, self.prefix = bucket, f"{prefix}/" if prefix else ""
         self.client: S3Client = s3_client()
 
     def __reduce__(self) -> tuple[type["S3Store"], tuple[str]]:
@@ -46,7 +46,7 @@ class S3Store(CheckedStore):
 
     def key(self, name: str) -> str:
         """Return an object's key in the bucket."""
-        return self._prefix + checked_name(name)
+        return self.prefix + checked_name(name)
 
     def open(self, name: str) -> BinaryIO:
         """Fetch a whole object."""
@@ -76,8 +76,16 @@ class S3Store(CheckedStore):
 
     def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield names and sizes of all objects below a folder."""
+        for name, item in self.objects(prefix):
+            yield name, item["Size"]
+
+    def objects(self, prefix: str) -> Iterator[tuple[str, Any]]:
+        """Yield names and entries of the listing of all objects below a folder."""
         for page in self._pages(prefix, delimiter=""):
-            yield from ((item["Key"][len(self._prefix) :], item["Size"]) for item in page.get("Contents", []))
+            yield from ((item["Key"][len(self.prefix) :], item) for item in page.get("Contents", []))
+            # The paginator would take this for the end.
+            if page.get("IsTruncated") and not page.get("NextContinuationToken"):
+                raise TransientError(f"{self._address}: S3 ended its listing early without a next page; refresh again")
 
     def digest(self, name: str) -> str:
         """Return the SHA-256 of an object as it is stored."""
@@ -98,7 +106,10 @@ class S3Store(CheckedStore):
         below = self.key(prefix.rstrip("/") + "/" if prefix else "")
         with s3_errors(self._address, prefix):
             yield from self.client.get_paginator("list_objects_v2").paginate(
-                Bucket=self.bucket, Prefix=below, Delimiter=delimiter
+                Bucket=self.bucket,
+                Prefix=below,
+                Delimiter=delimiter,
+                PaginationConfig={"PageSize": LISTED_AT_ONCE},
             )
 
     def delete(self, name: str) -> None:

@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from backends.stores.objects import LISTED_AT_ONCE
-from backends.stores.s3_store import read_object, s3_client, s3_errors
+from backends.stores.s3_store import S3Store, read_object, s3_errors
 from schemas.base import addresses_of
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.formats import FORMATS, ending, sorted_documents
@@ -297,36 +296,18 @@ class S3Source:
     """Every document below a prefix of a bucket, by the ending of its name."""
 
     def __init__(self, address: str) -> None:
-        self._address = address.rstrip("/")
-        self._bucket, _, prefix = self._address.removeprefix("s3://").partition("/")
-        self._prefix = f"{prefix}/" if prefix else ""
-        self._client = s3_client()
-
-    def __reduce__(self) -> tuple[type["S3Source"], tuple[str]]:
-        return S3Source, (self._address,)
+        self._store = S3Store(address)
 
     def files(self) -> list[SourceFile]:
         """Return the PDFs, sorted by name, without reading them; the stamp is the ETag.
 
         Raises ``UserError`` where S3 refuses the listing, ``TransientError`` if it doesn't answer or breaks off.
         """
-        source_files: list[SourceFile] = []
-        with s3_errors(self._address, ""):
-            pages = self._client.get_paginator("list_objects_v2")
-            for page in pages.paginate(
-                Bucket=self._bucket, Prefix=self._prefix, PaginationConfig={"PageSize": LISTED_AT_ONCE}
-            ):
-                source_files += [
-                    SourceFile(
-                        source=s3_object["Key"][len(self._prefix) :], size=s3_object["Size"], stamp=s3_object["ETag"]
-                    )
-                    for s3_object in page.get("Contents", [])
-                    if ending(s3_object["Key"]) in FORMATS
-                ]
-                # The paginator would take this for the end, and the documents that it lacks would leave the index.
-                if page.get("IsTruncated") and not page.get("NextContinuationToken"):
-                    raise TransientError(f"{self._address}: S3 ended its listing early without a next page; refresh again")
-        return sorted_documents(source_files)
+        return sorted_documents(
+            SourceFile(name, entry["Size"], entry["ETag"])
+            for name, entry in self._store.objects("")
+            if ending(name) in FORMATS
+        )
 
     def digest(self, source: str) -> tuple[str, int]:
         """Return the SHA-256 of a PDF, and its size."""
@@ -335,8 +316,9 @@ class S3Source:
 
     def read(self, source: str) -> bytes:
         """Return a PDF's bytes."""
-        with s3_errors(self._address, source), _object_errors():
-            return read_object(self._client, self._bucket, self._prefix + source)[0]
+        store = self._store
+        with s3_errors(store.root, source), _object_errors():
+            return read_object(store.client, store.bucket, store.prefix + source)[0]
 
 
 @contextlib.contextmanager

@@ -87,7 +87,7 @@ def test_a_listing_that_is_not_whole_is_none(
     error: type[InsetError],
     pages_before: int,
 ) -> None:
-    monkeypatch.setattr("backends.stores.sources.LISTED_AT_ONCE", 2)
+    monkeypatch.setattr("backends.stores.s3_store.LISTED_AT_ONCE", 2)
     for name in "abcdef":
         store.put(f"{name}.pdf", b"%PDF")
     source = open_source(f"s3://{s3_bucket}/store")

@@ -6,7 +6,7 @@ import functools
 import io
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, BinaryIO
 
@@ -20,8 +20,6 @@ from schemas.geometry import BBox
 
 T = typing.TypeVar("T")
 
-_LARGE_BYTES = 1 << 20
-
 
 def to_parquet(table: pa.Table) -> bytes:
     """Encode a table; the same table gives the same bytes."""
@@ -32,8 +30,7 @@ def to_parquet(table: pa.Table) -> bytes:
 
 def from_parquet(data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
     """Decode a table, or some of its columns; raises ``ValueError``, with what is wrong, if it isn't what was written."""
-    # Most are small: a pool of threads for each costs more than the reading.
-    return read_columns(open_parquet(data), columns, threads=len(data) > _LARGE_BYTES)
+    return read_columns(open_parquet(data), columns)
 
 
 def open_parquet(data: bytes) -> pq.ParquetFile:
@@ -44,10 +41,11 @@ def open_parquet(data: bytes) -> pq.ParquetFile:
         return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
 
 
-def read_columns(file: pq.ParquetFile, columns: Sequence[str] | None = None, *, threads: bool = False) -> pa.Table:
+def read_columns(file: pq.ParquetFile, columns: Sequence[str] | None = None) -> pa.Table:
     """Decode an open table, or some of its columns; raises as ``from_parquet`` does."""
     with _errors_in_one_line():
-        table = file.read(list(columns) if columns is not None else None, use_threads=threads)
+        # Most are small: a pool of threads for each costs more than the reading.
+        table = file.read(list(columns) if columns is not None else None, use_threads=False)
         if file.metadata.num_rows != table.num_rows:
             raise pa.ArrowInvalid(f"has {table.num_rows} rows instead of {file.metadata.num_rows}")
         return table.replace_schema_metadata(None)
@@ -86,10 +84,7 @@ def schema_of(noun: type) -> pa.Schema:
 
 def table_of(noun: type, rows: Sequence[Any]) -> pa.Table:
     """Return rows of one noun as a table."""
-    columns: dict[str, list[Any]] = {}
-    for name, hint in typing.get_type_hints(noun).items():
-        values = [getattr(row, name) for row in rows]
-        columns[name] = [_plain(value) for value in values] if _holds_dataclass(hint) else values
+    columns = {name: [_plain(getattr(row, name)) for row in rows] for name in typing.get_type_hints(noun)}
     return pa.table(columns, schema=schema_of(noun))
 
 
@@ -103,8 +98,7 @@ def rows_of(noun: type[T], table: pa.Table) -> tuple[T, ...]:
             columns.append([default] * table.num_rows)
             continue
         decode = _decoder(hint)
-        values = table.column(name).to_pylist()
-        columns.append(values if decode is None else [None if value is None else decode(value) for value in values])
+        columns.append([None if value is None else decode(value) for value in table.column(name).to_pylist()])
     return tuple(noun(*values) for values in zip(*columns, strict=True))
 
 
@@ -185,11 +179,6 @@ def _arrow_type(hint: Any) -> Any:
     return {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_(), bytes: pa.binary()}[hint]
 
 
-def _holds_dataclass(hint: Any) -> bool:
-    bare, _ = _unwrap(hint)
-    return dataclasses.is_dataclass(bare) or any(_holds_dataclass(inner) for inner in typing.get_args(bare))
-
-
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
@@ -198,19 +187,17 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _decoder(hint: Any) -> Any:
+def _decoder(hint: Any) -> Callable[[Any], Any]:
     bare, _ = _unwrap(hint)
     if bare is BBox:
         return lambda value: BBox(*value)
     if dataclasses.is_dataclass(bare) and isinstance(bare, type):
         noun: Any = bare
         decoders = {field.name: _decoder(field.type) for field in dataclasses.fields(noun)}
-        return lambda value: noun(
-            **{name: value[name] if decode is None else decode(value[name]) for name, decode in decoders.items()}
-        )
+        return lambda value: noun(**{name: decode(value[name]) for name, decode in decoders.items()})
     if typing.get_origin(bare) is tuple:
         inner = _decoder(typing.get_args(bare)[0])
-        return tuple if inner is None else (lambda value: tuple(inner(item) for item in value))
+        return lambda value: tuple(map(inner, value))
     if isinstance(bare, type) and issubclass(bare, StrEnum):
         return bare
-    return None
+    return lambda value: value

@@ -114,16 +114,6 @@ class PlannedDocument:
         return self.doc_id if self.newer is None else self.newer
 
 
-class PlanCounts(Frozen):
-    """Numbers of sources of a plan, and of documents to parse."""
-
-    new: int
-    changed: int
-    gone: int
-    kept: int
-    to_parse: int
-
-
 class Spent(Frozen):
     """The cost of calls; ``money`` in the currency of the corpus file's prices."""
 
@@ -169,8 +159,29 @@ def in_words(expected: ExpectedCalls) -> str:
     return f"{about}{expected.items:,} {expected.subject}s to {expected.work}, {cost}{money}{short}"
 
 
-class PlanSummary(PlanCounts, extra="ignore"):
-    """What a refresh would do and spend."""
+class PlanSummary(Frozen, extra="ignore"):
+    """What a refresh would do and spend: numbers of sources, and of documents to parse."""
+
+    new: int
+    changed: int
+    gone: int
+    kept: int
+    to_parse: int
+    bytes_to_parse: int
+    pages_to_parse: int = Field(0, description="Pages of the documents to parse, counted in PDFs that were opened.")
+    pages_estimated: int = Field(0, description="Those of them that are guessed from bytes.")
+    minutes: float = Field(0.0, description="A guess at the minutes of parse and OCR, one after the other.")
+    listing_s: int = Field(0, exclude_if=lambda seconds: seconds == 0, description="Seconds that listing the source took.")
+    sources: dict[str, list[str]] = Field(description="The sources behind new, changed and gone.")
+    captions: dict[str, ExpectedCalls] = Field(
+        {}, description="Expected calls of models, by captioner, and as 'vectors text' by space."
+    )
+    advice: list[str] = Field([], description="What to set, by what the live version shows.")
+    forgotten: int = Field(
+        0,
+        exclude_if=lambda count: count == 0,
+        description="PDFs of the source that are left out, since their document was forgotten.",
+    )
 
     @property
     def expected(self) -> Spent:
@@ -190,22 +201,6 @@ class PlanSummary(PlanCounts, extra="ignore"):
             f"{self.pages_to_parse:,} pages{about} to parse, about {self.minutes:,.0f} minutes"
             f"{calls if self.captions else ''}{listed}"
         )
-
-    bytes_to_parse: int
-    pages_to_parse: int = Field(0, description="Pages of the documents to parse, counted in PDFs that were opened.")
-    pages_estimated: int = Field(0, description="Those of them that are guessed from bytes.")
-    minutes: float = Field(0.0, description="A guess at the minutes of parse and OCR, one after the other.")
-    listing_s: int = Field(0, exclude_if=lambda seconds: seconds == 0, description="Seconds that listing the source took.")
-    sources: dict[str, list[str]] = Field(description="The sources behind new, changed and gone.")
-    captions: dict[str, ExpectedCalls] = Field(
-        {}, description="Expected calls of models, by captioner, and as 'vectors text' by space."
-    )
-    advice: list[str] = Field([], description="What to set, by what the live version shows.")
-    forgotten: int = Field(
-        0,
-        exclude_if=lambda count: count == 0,
-        description="PDFs of the source that are left out, since their document was forgotten.",
-    )
 
 
 class RunOptions(Frozen):

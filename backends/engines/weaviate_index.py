@@ -268,7 +268,7 @@ class WeaviateIndex:
             return set(self._collection().config.get().vector_config or ())
 
     def _collection(self) -> Any:
-        return _collection_object(self._server.client(), self.collection)
+        return self._server.client().collections.use(self.collection)
 
     def _vector_index(self, *, late: bool) -> dict[str, Any]:
         options: dict[str, Any] = {"distance": "cosine", "skipDefaultQuantization": True, "ef": SEARCHED}
@@ -324,12 +324,6 @@ class WeaviateIndex:
             with self._querying():
                 objects = self._collection().query.fetch_objects_by_ids(batch, limit=len(batch), **returned).objects
             yield from objects
-
-
-@functools.lru_cache(maxsize=16)
-def _collection_object(client: Any, collection: str) -> Any:
-    """Return the client's collection object, cached since making it takes a twentieth of a search."""
-    return client.collections.use(collection)
 
 
 def _property(column: "pa.Field[Any]") -> dict[str, Any]:

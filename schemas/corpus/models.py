@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from schemas.base import GpuShare, Money, Revision, Section, Server, Text, Variable, Workers
-from schemas.models import DIMENSION, ENDPOINT, FLOAT32, MINILM, MULTILINGUAL, ModelName, settings
+from schemas.models import FLOAT32, MINILM, MULTILINGUAL, ModelName, settings
 
 
 class EndpointOptions(Section):
@@ -217,12 +217,10 @@ class ModelEntry(Section):
                 document_prompt=self.document_prompt,
                 trust_remote_code=float(self.trust_remote_code) or None,
                 code_revision=self.code_revision,
-                **({} if self.dimension is None else {DIMENSION: self.dimension}),
+                dimension=self.dimension,
             ),
             option,
-            settings(
-                query_prompt=self.query_prompt, **({} if endpoint is None else {ENDPOINT: endpoint.model_dump_json()})
-            ),
+            settings(query_prompt=self.query_prompt, endpoint=endpoint.model_dump_json() if endpoint else None),
         )
 
     def _embedding_endpoint(self) -> "EmbeddingEndpoint | None":

@@ -29,15 +29,22 @@ def rules_in(pixels: Pixels) -> list[BBox]:
     """Return the horizontal and vertical rules of the picture of a page, in its pixels; [] for a photograph."""
     grey = np.asarray(Pillow.fromarray(pixels).convert("L"))
     least, thick = (max(2, round(share * max(grey.shape))) for share in (LEAST_LENGTH_SHARE, THICKNESS_SHARE))
+    # A closing by a square fills the places where rules cross, too.
+    crossed = _ink_in(grey, (thick + 1, thick + 1))
     # A vertical rule is a horizontal one of the transposed picture.
-    rules = [*_bars(grey, least, thick), *(BBox(y0, x0, y1, x1) for x0, y0, x1, y1 in _bars(grey.T, least, thick))]
+    upright = (BBox(y0, x0, y1, x1) for x0, y0, x1, y1 in _bars(grey.T, crossed.T, least, thick))
+    rules = [*_bars(grey, crossed, least, thick), *upright]
     return rules if len(rules) <= MOST_RULES else []
 
 
-def _bars(grey: NDArray[np.uint8], least: int, thick: int) -> list[BBox]:
+def _ink_in(grey: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.bool_]:
+    """Return where a closing fills ink: what fits between two sides of a rectangle of that size, but no shades."""
+    return np.asarray(scipy.ndimage.black_tophat(grey, size=size) > INK_LEVELS)
+
+
+def _bars(grey: NDArray[np.uint8], crossed: NDArray[np.bool_], least: int, thick: int) -> list[BBox]:
     """Return horizontal bars of ink; pieces at least half as long are joined where a vertical rule crosses."""
-    # A closing fills what is thinner than it is high, but no shades; one by a square fills the places where rules cross, too.
-    ink, crossed = (scipy.ndimage.black_tophat(grey, size=size) > INK_LEVELS for size in ((thick + 1, 1), thick + 1))
+    ink = _ink_in(grey, (thick + 1, 1))
     run, reach = least // 2 | 1, (thick + 2) | 1
     pieces = scipy.ndimage.maximum_filter1d(scipy.ndimage.minimum_filter1d(ink.astype(np.uint8), run), run)
     closed_pieces = scipy.ndimage.minimum_filter1d(scipy.ndimage.maximum_filter1d(pieces, reach), reach)

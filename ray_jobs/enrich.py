@@ -34,8 +34,8 @@ from workers.garbage import infrequent_gc
 
 PICTURES_A_BATCH = 4
 
-FEW_PICTURES, FEW_DOCUMENTS = 4, 16
-"""Up to so many are processed in this process, which is faster than starting Ray."""
+FEW_PICTURES, FEW_DOCUMENTS, FEW_SCANS = 4, 16, 16
+"""Up to so many are processed in this process, which is faster than starting Ray: pictures by OCR, documents, scanned pages."""
 
 
 class LookedAt(NamedTuple):
@@ -212,9 +212,9 @@ def structure_all(
     embeddings: EmbeddingModels,
     chunks: ChunkOptions,
     parse_key: str,
-    ray: RayOptions,
+    ray: RayOptions | None,
 ) -> Iterator[list[Outcome[bool]]]:
-    """Structure documents and store each in its file; yield the outcomes."""
+    """Structure documents and store each in its file; yield the outcomes. Without ``ray``, this process does it."""
     arguments = (store_address, embeddings, chunks, parse_key)
     rows = ((document.doc_id, document) for document in documents)
-    return _run(StructureActor, arguments, rows, 1, FEW_DOCUMENTS, ray)
+    return _run(StructureActor, arguments, rows, 1, 1, ray)

@@ -33,6 +33,7 @@ from ray_jobs.cluster import connected
 from ray_jobs.enrich import (
     FEW_DOCUMENTS,
     FEW_PICTURES,
+    FEW_SCANS,
     LookedAt,
     Unstructured,
     looked_at,
@@ -208,14 +209,17 @@ class _Structuring:
                 tuple(workspace.by_hand.get(doc_id, ())),
             )
 
-        self._ray(len(doc_ids) > FEW_DOCUMENTS)
+        # A picture may be a scanned page, which takes 0.4 CPU-seconds, as long as a hundred other pages.
+        picture_count = sum(len(pictures[doc_id].recognised) + len(scans.get(doc_id, ())) for doc_id in doc_ids)
+        needs_ray = len(doc_ids) > FEW_DOCUMENTS or picture_count > FEW_SCANS
+        self._ray(needs_ray)
         return structure_all(
             map(unstructured, doc_ids),
             store_address=self._workspace.store.root,
             embeddings=corpus.embedding_models,
             chunks=corpus.chunks,
             parse_key=keys.parse,
-            ray=corpus.ray,
+            ray=corpus.ray if needs_ray else None,
         )
 
     def _parsed(self, doc_id: str) -> ParsedDocumentFile:

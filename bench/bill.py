@@ -2,14 +2,15 @@
 
 The PDFs are refreshed in one process, with the packaged models; the CPU-seconds of the whole machine are told by step, so nothing
 else may run. Beside them, in the same run, what the models cost alone, in this process: the layout model on every Nth page, OCR
-on every Nth of the pictures that were read, the text model on every Nth of the rows.
+on every Nth of the pictures that were read, the text model on every Nth of the rows. The layout model reads scanned pages once
+more when they are structured.
 """
 
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import psutil
 from backends.models.minilm import MiniLM
 from backends.models.rapidocr_recogniser import RapidOcr
 from backends.pdf.page import page_regions
+from backends.stores.document_files import read_parsed
 from backends.stores.objects import read_table
 from bench.table import Row, parser_of, show
 from pipeline.corpus.workspace import Workspace, open_workspace
@@ -26,11 +28,13 @@ from pipeline.records.manifests import read_manifest
 from pipeline.run import refresh
 from schemas.ids import figure_file
 from schemas.stages import Stage, Step
+from tasks.reading.recognise import page_scans
 
 ONE_IN = 10
 MODELS: dict[str, tuple[str, str]] = {
     Stage.PARSE: ("layout model", "a page"),
     Step.RECOGNISE: ("OCR", "a picture"),
+    Step.STRUCTURE: ("layout model", "a page"),
     Step.EMBED: ("text model", "a row"),
 }
 """The model of a step, and what it works on."""
@@ -56,9 +60,11 @@ def main() -> None:
         assert manifest is not None
         pages, rows = manifest.counts.pages, manifest.counts.rows
         pictures = _pictures_read(workspace)
+        layout_s = _layout_s(arguments.pdfs, arguments.sample)
         counts: dict[str, int] = {Stage.PARSE: pages, Step.RECOGNISE: len(pictures), Step.EMBED: rows}
         alone: dict[str, float] = {
-            Stage.PARSE: _layout_s(arguments.pdfs, arguments.sample),
+            Stage.PARSE: layout_s,
+            Step.STRUCTURE: layout_s * _scanned_pages(workspace, {*pictures}) / pages,
             Step.RECOGNISE: _ocr_s(workspace, pictures[:: arguments.sample]),
             Step.EMBED: _embedding_s(workspace, version, arguments.sample),
         }
@@ -68,7 +74,7 @@ def main() -> None:
             peer_ms = 1000 * alone[step] if model else None
             each_ms = 1000 * seconds / counts.get(step, pages)
             bill.append(Row(f"{step} {unit}", "CPU-ms", each_ms, peer_ms, f"{model} alone" if model else ""))
-        all_alone = sum(alone[step] * counts[step] for step in alone)
+        all_alone = sum(alone[step] * counts.get(step, pages) for step in alone)
         bill.append(
             Row("all", "CPU-s", sum(cpu_s.values()), all_alone, "the models alone", f"ratio at most {MOST_OVERHEAD}")
         )
@@ -105,6 +111,11 @@ def _refreshed(workspace: Workspace) -> tuple[dict[str, float], float, str]:
 def _pictures_read(workspace: Workspace) -> list[str]:
     names = workspace.store.names(f"recognised/{workspace.keys.recognised}")
     return [str(picture) for name in names for picture in read_table(workspace.store, name).column("id").to_pylist()]
+
+
+def _scanned_pages(workspace: Workspace, pictures_read: Set[str]) -> int:
+    parsed = (read_parsed(workspace.store, name) for name in workspace.store.names("parsed"))
+    return sum(figure.figure_id in pictures_read for document in parsed for _, figure in page_scans(document))
 
 
 def _mean_s(work: Callable[[Any], object], inputs: Iterable[Any]) -> float:

@@ -17,6 +17,7 @@ from schemas.base import addresses_of
 from schemas.errors import InsetError, TransientError, UserError
 
 if TYPE_CHECKING:
+    from pipeline.corpus.schedules import CorpusSchedule
     from pipeline.corpus.workspace import Workspace
     from pipeline.run import Approved, RefreshRun
     from schemas.versions import Plan, RunOptions
@@ -138,11 +139,7 @@ def corpus_file(name: str) -> str:
     Raises:
         UserError: There is no such corpus, or its file is broken.
     """
-    from pipeline.corpus.schedules import corpus_schedules
-
-    corpus_schedule = next((corpus for corpus in corpus_schedules() if corpus.name == name), None)
-    if corpus_schedule is None:
-        raise UserError(f"there is no corpus {name!r}; the folder of corpus files has no such name")
+    corpus_schedule = _schedule_of(name)
     if corpus_schedule.problem:
         raise UserError(corpus_schedule.problem)
     return str(corpus_schedule.file)
@@ -154,16 +151,23 @@ def stored_workspace(name: str) -> "Workspace":
     Raises:
         UserError: There is no such corpus, or its store is unknown.
     """
-    from pipeline.corpus.schedules import corpus_schedules
     from pipeline.corpus.workspace import open_corpus, open_workspace
     from schemas.corpus import Corpus
 
-    broken = (corpus for corpus in corpus_schedules() if corpus.problem and corpus.store)
-    broken_schedule = next((corpus for corpus in broken if corpus.name == name), None)
-    if broken_schedule is None:
+    corpus_schedule = _schedule_of(name)
+    if not (corpus_schedule.problem and corpus_schedule.store):
         return open_workspace(corpus_file(name))
-    store = broken_schedule.store.rpartition("/")[0]
-    return open_corpus(Corpus(name=name, source=str(broken_schedule.file), store=store), broken_schedule.file)
+    store = corpus_schedule.store.rpartition("/")[0]
+    return open_corpus(Corpus(name=name, source=str(corpus_schedule.file), store=store), corpus_schedule.file)
+
+
+def _schedule_of(name: str) -> "CorpusSchedule":
+    from pipeline.corpus.schedules import corpus_schedules
+
+    for corpus_schedule in corpus_schedules():
+        if corpus_schedule.name == name:
+            return corpus_schedule
+    raise UserError(f"there is no corpus {name!r}; the folder of corpus files has no such name")
 
 
 def run_name() -> str:

@@ -132,7 +132,8 @@ def _overview(corpus: PublishedCorpus) -> CorpusOverview:
     return CorpusOverview(name=corpus.name, problem=overview) if isinstance(overview, str) else overview
 
 
-def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]]:
+def _binary(media_type: str, description: str) -> dict[str, Any]:
+    """Return how a route of an artifact is documented."""
     content = {"content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}
     responses: dict[int | str, dict[str, Any]] = {
         200: {"description": description, **content},
@@ -141,7 +142,7 @@ def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]
     if media_type == "application/pdf":
         responses[206] = {"description": "The part that the range header names.", **content}
         responses[416] = {"description": "The range is beyond the end."}
-    return responses
+    return {"tags": ["artifacts"], "response_class": Response, "responses": responses}
 
 
 _A_TIME = datetime(2026, 3, 1, 6, 20, tzinfo=UTC)
@@ -183,9 +184,7 @@ def answers(corpus: Corpus, version: VersionParameter = None) -> list[AnswerPres
 
 @_v1.get(
     "/{corpus}/figures/{figure_id}",
-    tags=["artifacts"],
-    response_class=Response,
-    responses=_binary("image/png", "The figure's pixels."),
+    **_binary("image/png", "The figure's pixels."),
 )
 def figure(request: Request, corpus: Corpus, figure_id: FigureId, version: VersionParameter = None) -> Response:
     """A figure. Its id is a digest of its pixels, so with a version it never changes and may be cached for good."""
@@ -200,9 +199,7 @@ def figure(request: Request, corpus: Corpus, figure_id: FigureId, version: Versi
 
 @_v1.get(
     "/{corpus}/documents/{doc_id}/pages/{page}.png",
-    tags=["artifacts"],
-    response_class=Response,
-    responses=_binary("image/png", "The page."),
+    **_binary("image/png", "The page."),
 )
 async def page_image(
     request: Request,
@@ -236,9 +233,7 @@ async def page_image(
 
 @_v1.get(
     "/{corpus}/documents/{doc_id}.pdf",
-    tags=["artifacts"],
-    response_class=Response,
-    responses=_binary("application/pdf", "The PDF."),
+    **_binary("application/pdf", "The PDF."),
 )
 def document(request: Request, corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
     """A document's PDF: the original, or what a document in another format was converted into.
@@ -253,9 +248,7 @@ def document(request: Request, corpus: Corpus, doc_id: DocumentId, version: Vers
 
 @_v1.get(
     "/{corpus}/documents/{doc_id}/original",
-    tags=["artifacts"],
-    response_class=Response,
-    responses=_binary("application/octet-stream", "The original, byte for byte."),
+    **_binary("application/octet-stream", "The original, byte for byte."),
 )
 def original(request: Request, corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
     """A document's own bytes, in its own format, as a download."""
@@ -270,9 +263,7 @@ def original(request: Request, corpus: Corpus, doc_id: DocumentId, version: Vers
 
 @_v1.get(
     "/{corpus}/documents/{doc_id}/tagged.pdf",
-    tags=["artifacts"],
-    response_class=Response,
-    responses=_binary("application/pdf", "The copy with its tags."),
+    **_binary("application/pdf", "The copy with its tags."),
 )
 def tagged_document(request: Request, corpus: Corpus, doc_id: DocumentId, version: VersionParameter = None) -> Response:
     """A copy of the PDF with a tag at each figure, where ``tagged_pdf`` of a hit or citation is true.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from schemas.base import Frozen
+from schemas.printing import listed
 
 if TYPE_CHECKING:
     from schemas.versions import Counts
@@ -326,8 +327,7 @@ def on_pages(pages: Iterable[int]) -> str:
     page_numbers = sorted(set(pages))
     if not page_numbers:
         return ""
-    remaining_note = f" and {len(page_numbers) - EXAMPLES} more" if len(page_numbers) > EXAMPLES else ""
-    return f" (page{'s' if len(page_numbers) > 1 else ''} {', '.join(map(str, page_numbers[:EXAMPLES]))}{remaining_note})"
+    return f" (page{'s' if len(page_numbers) > 1 else ''} {listed([*map(str, page_numbers)], EXAMPLES)})"
 
 
 def _first_few(items: Sequence[str], kind: str) -> str:

@@ -15,7 +15,6 @@ _UNSEEN = (
 _LINE = re.compile(f"[{_UNSEEN}]")
 _LINES = re.compile(f"(?![\n\t])[{_UNSEEN}]")
 _IN_JSON = re.compile(f"(?![\n])[{_UNSEEN}]")
-_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 _USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
 _QUERY = re.compile(r"(://[^\s?'\"]*)\?[^\s'\"]*")
 
@@ -56,11 +55,7 @@ def is_plain(text: str) -> bool:
 
 
 def _shown(char_match: re.Match[str]) -> str:
-    char = char_match[0]
-    code = ord(char)
-    return _ESCAPES.get(char) or (
-        f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-    )
+    return char_match[0].encode("unicode_escape").decode()
 
 
 def _json_escape(char_match: re.Match[str]) -> str:

@@ -39,10 +39,12 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
     """Return a page.
 
     Templates have ``root``, the relative address of the plugin's root, and ``airflow``, that of Airflow's, so that pages
-    work wherever a proxy puts them.
+    work wherever a proxy puts them, and the parameters of the page's path.
     """
     root = "../" * request.scope["path"].removeprefix(request.scope.get("root_path", "")).lstrip("/").count("/") or "./"
-    page = _environment.get_template(template).render(root=root, airflow=f"{root}../", now=datetime.now(UTC), **values)
+    page = _environment.get_template(template).render(
+        root=root, airflow=f"{root}../", now=datetime.now(UTC), **request.path_params, **values
+    )
     return HTMLResponse(page, status_code=status, headers=HEADERS)
 
 

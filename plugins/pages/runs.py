@@ -44,7 +44,7 @@ def run(request: Request, dag_id: str, run_id: str) -> HTMLResponse:
     corpus_schedule, health, store = _opened(dag_id)
     version = version_of_run(store, f"airflow:{run_id}")
     report = run_report(corpus_schedule, store, version) if version else None
-    return render(request, "run.html", corpus=health, dag_id=dag_id, run_id=run_id, report=report)
+    return render(request, "run.html", corpus=health, report=report)
 
 
 @router.get("/versions/{version}", response_class=HTMLResponse)
@@ -52,7 +52,7 @@ def version(request: Request, dag_id: str, version: Version) -> HTMLResponse:
     """Show a version, whichever run built it."""
     corpus_schedule, health, store = _opened(dag_id)
     report = run_report(corpus_schedule, store, version)
-    return render(request, "run.html", corpus=health, dag_id=dag_id, run_id=None, report=report)
+    return render(request, "run.html", corpus=health, run_id=None, report=report)
 
 
 @router.get("/versions/{version}/experiments/{experiment}", response_class=HTMLResponse)

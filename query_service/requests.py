@@ -283,9 +283,9 @@ QUESTION_ERRORS = ERRORS | {
 }
 
 
-def example(value: Any, media_type: str = "application/json") -> dict[int | str, dict[str, Any]]:
+def example(value: Any) -> dict[int | str, dict[str, Any]]:
     """Return the responses of an operation with an example of its success; those with parameters have examples of these."""
-    return {200: {"content": {media_type: {"example": value}}}}
+    return {200: {"content": {"application/json": {"example": value}}}}
 
 
 def corpora_of(request: Request) -> Mapping[str, PublishedCorpus]:

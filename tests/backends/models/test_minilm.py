@@ -80,13 +80,14 @@ def test_what_is_not_needed_is_not_imported(code: str, not_loaded: set[str]) -> 
     assert (process.returncode, process.stderr) == (0, "")
 
 
-def test_other_weights_are_refused(tmp_path: Path) -> None:
+def test_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for file in ("tokenizer.json", "config.json"):
         shutil.copy(packaged_folder() / file, tmp_path)
     weights = bytearray((packaged_folder() / "model.safetensors").read_bytes()[:4096])
     (tmp_path / "model.safetensors").write_bytes(weights)
+    monkeypatch.setattr("backends.models.minilm.packaged_folder", lambda: tmp_path)
     with pytest.raises(ContractError, match="53aa51172d14"):
-        MiniLM(folder=tmp_path)
+        MiniLM()
 
 
 def test_a_folder_without_a_model_is_the_users_mistake(tmp_path: Path) -> None:

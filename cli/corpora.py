@@ -87,7 +87,7 @@ def status(
     health = corpora_health(schedules, timeout_s=timeout)
     worst = min((corpus.state for corpus in health), key=lambda state: state.severity, default=State.OK)
     if as_json:
-        print_json({"state": worst, "corpora": [corpus.model_dump(mode="json") for corpus in health]})
+        print_json({"state": worst, "corpora": health})
     elif not health:
         say("there is no corpus file; make one: inset init NAME")
     else:

@@ -48,7 +48,7 @@ def correct(
     elif source is None:
         listed = [entry for entry in corrections.listed_corrections(store, name) if every or entry.state != "undone"]
         if as_json:
-            print_json({"corrections": [entry.model_dump(mode="json") for entry in listed]})
+            print_json({"corrections": listed})
             return
         rows = [
             (
@@ -84,7 +84,7 @@ def correct(
             store, name, source, page, part, kind, value, by=this_person(), reason=reason, row=row, column=column
         )
         if as_json:
-            print_json({"id": correction.id, **correction.model_dump(mode="json")})
+            print_json({"id": correction.id, **dict(correction)})
         else:
             say(f"{correction.id}: {kind} corrected; to apply it: inset refresh {name}")
 

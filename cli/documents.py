@@ -89,8 +89,6 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write the live version's tables to a folder, for other tools."""
-    from dataclasses import asdict
-
     from pipeline.published.export import export_tables
 
     with reporting() as report:
@@ -98,7 +96,7 @@ def export(
             open_workspace(corpus), folder, version=version, principals=principals_of(reader), csv=csv, report=report
         )
     if as_json:
-        print_json(asdict(summary))
+        print_json(summary)
         return
     say(
         f"{summary.folder}: {summary.tables} tables with {summary.rows} rows of {summary.documents} documents, "

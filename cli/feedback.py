@@ -76,7 +76,7 @@ def feedback(
     groups = triage.feedback_groups(store, principals_of(reader), has_rights=workspace.corpus.access is not None)
     groups = [group for group in groups if every or group.is_open]
     if as_json:
-        print_json({"groups": [group.model_dump(mode="json") for group in groups]})
+        print_json({"groups": groups})
         return
     if not groups:
         say(f"{name}: no feedback waits for a decision")

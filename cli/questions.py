@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from cli.terminal import (
     CorpusArgument,
@@ -212,8 +212,7 @@ def presets(corpus: CorpusArgument, as_json: Json = False) -> None:
     published = open_published(corpus)
     searches, answers = published.presets(), published.answer_presets()
     if as_json:
-        infos_by_kind: dict[str, Sequence[BaseModel]] = {"presets": searches, "answers": answers}
-        print_json({name: [info.model_dump(mode="json") for info in infos] for name, infos in infos_by_kind.items()})
+        print_json({"presets": searches, "answers": answers})
         return
     infos: tuple[tuple[str, Sequence[PresetInfo | AnswerPresetInfo]], ...] = (("preset", searches), ("answer", answers))
     for kind, listed in infos:

@@ -223,7 +223,7 @@ def key(
             raise UserError(f"--as {mistake['msg'].removeprefix('Value error, ')}") from error
         raise UserError(f"{name!r} isn't a name of a key; write 1 to 100 printable characters") from error
     if as_json:
-        print_json({"key": secret, "entry": entry.model_dump(mode="json", exclude_defaults=True)})
+        print_json({"key": secret, "entry": entry.model_dump(exclude_defaults=True)})
         return
     say(f"key of {name}, shown this once: {secret}")
     say("its line for the key file:")

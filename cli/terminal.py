@@ -9,10 +9,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.progress import (
@@ -97,10 +97,10 @@ def show_title(title: str) -> None:
     _out.rule(Text(printing.line(title)), align="left")
 
 
-def print_json(result: BaseModel | dict[str, Any]) -> None:
-    """Print a result as the one JSON object on standard output."""
-    data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
-    sys.stdout.write(printing.json_text(json.dumps(data, ensure_ascii=False, indent=2)) + "\n")
+def print_json(result: object) -> None:
+    """Print a result, with the models and records in it, as the one JSON object on standard output."""
+    text = json.dumps(to_jsonable_python(result), ensure_ascii=False, indent=2)
+    sys.stdout.write(printing.json_text(text) + "\n")
 
 
 def print_markdown(text: str) -> None:

@@ -61,7 +61,7 @@ def plan(
 
     corpus_plan = make_plan(open_workspace(corpus), "plan")
     if as_json:
-        summary = corpus_plan.summary.model_dump(mode="json")
+        summary = corpus_plan.summary.model_dump()
         print_json({"outcome": corpus_plan.outcome, "live": corpus_plan.parent, **summary})
         return
     say(f"{corpus}: {OUTCOMES[corpus_plan.outcome]}; live is {corpus_plan.parent or 'nothing yet'}")
@@ -177,7 +177,7 @@ def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
     all_versions = list_versions(workspace.store, workspace.corpus.name)
     moves = read_events(workspace.store, _MOVES)
     if as_json:
-        print_json(all_versions.model_dump(mode="json") | {"moves": [move.model_dump(mode="json") for move in moves]})
+        print_json({**dict(all_versions), "moves": moves})
         return
     if not all_versions.versions:
         say(f"{corpus}: no version yet; run: inset refresh {corpus}")
@@ -364,9 +364,7 @@ def quarantine(
     last = last_manifest(workspace.store)
     failures = (read_failures(workspace.store, last) if last else None) or []
     if as_json:
-        print_json(
-            {"version": last.version if last else None, "failures": [row.model_dump(mode="json") for row in failures]}
-        )
+        print_json({"version": last.version if last else None, "failures": failures})
         return
     if not failures:
         say(f"{corpus}: nothing is in quarantine")

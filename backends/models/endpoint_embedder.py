@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from backends.models import minilm
 from backends.models.endpoint_calls import Clock, EndpointCalls, Parameters, Tokens
 from backends.models.files import check_extra
+from backends.models.sentence_embedder import PromptedEmbedder
 from schemas.corpus.models import EmbeddingEndpoint
 from schemas.errors import BadInputError, TransientError, UserError
 from schemas.models import DIMENSION, ENDPOINT, MINILM, ModelName, TextModel, Usage
@@ -42,11 +43,15 @@ def model(model_name: ModelName) -> TextModel:
     )
 
 
-class EndpointEmbedder:
+class EndpointEmbedder(PromptedEmbedder):
     """A ``TextEmbedder`` behind a server, at most ``batch`` texts a call. Threads share neither connections nor limits of rate.
 
+    ``concurrency`` calls run at once.
+
     Raises:
-        UserError: The address is invalid, or the environment variable holds no usable key.
+        UserError: The address is invalid, or the environment variable holds no usable key; or, when it embeds, the server
+            isn't as configured, or rejects a text.
+        TransientError: When it embeds: the server doesn't answer, after all retries.
     """
 
     def __init__(self, model_name: ModelName, batch: int, clock: Clock | None = None) -> None:
@@ -56,32 +61,14 @@ class EndpointEmbedder:
                 f"{model_name.option}: {model_name.name!r} runs behind an endpoint; name its endpoint in the corpus file"
             )
         self._endpoint = EmbeddingEndpoint.model_validate_json(str(endpoint_json))
-        self.name, self.dimension = model_name.name, self._endpoint.dimension
-        self.usage, self.faults = Usage(), Counter[str]()
-        self._named, self._batch, self._clock = model_name, batch, clock
-        self._document_prompt, self._query_prompt = (
+        document_prompt, query_prompt = (
             str(model_name.setting(name) or "") for name in ("document_prompt", "query_prompt")
         )
+        super().__init__(model_name.name, self._endpoint.dimension, (document_prompt, query_prompt))
+        self.usage, self.faults = Usage(), Counter[str]()
+        self._named, self._batch, self._clock = model_name, batch, clock
         self._of_this_thread = threading.local()
         self._calls()
-
-    def embed_documents(self, texts: Sequence[str]) -> Vector:
-        """Return one unit vector a text, shape ``(texts, dimension)``, with ``concurrency`` calls at once.
-
-        Raises:
-            TransientError: The server doesn't answer, after all retries.
-            UserError: The server isn't as configured, or rejects a text.
-        """
-        return self._embed([self._document_prompt + text for text in texts])
-
-    def embed_queries(self, texts: Sequence[str]) -> Vector:
-        """Return one unit vector a question; errors as for ``embed_documents``."""
-        return self._embed([self._query_prompt + text for text in texts])
-
-    def embed_query(self, text: str) -> Vector:
-        """Return the unit vector of a question; errors as for ``embed_documents``."""
-        row: Vector = self.embed_queries([text])[0]
-        return row
 
     def _embed(self, texts: list[str]) -> Vector:
         if not texts:

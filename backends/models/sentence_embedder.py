@@ -44,21 +44,12 @@ def load_tokenizer(file: Path) -> "Tokenizer":
     return tokenizer
 
 
-class SentenceEmbedder:
-    """A ``TextEmbedder`` made of a tokenizer and a model.
+class PromptedEmbedder:
+    """What text embedders have in common: ``prompts`` stand before documents and before questions."""
 
-    Texts are truncated to ``longest`` tokens, special ones included; ``prompts`` are prefixes of documents and of questions.
-    """
-
-    def __init__(
-        self, card: ModelCard, counter: TokenCounter, pool: Pool, *, longest: int, prompts: tuple[str, str] = ("", "")
-    ) -> None:
-        self.name, self.dimension = card.name, card.dimension or 0
-        self._pool = pool
+    def __init__(self, name: str, dimension: int, prompts: tuple[str, str]) -> None:
+        self.name, self.dimension = name, dimension
         self._document_prompt, self._query_prompt = prompts
-        # A tokenizer of its own: the counter's must not truncate.
-        self._tokenizer = type(counter.tokenizer).from_str(counter.tokenizer.to_str())
-        self._tokenizer.enable_truncation(longest)
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return one unit vector a text, shape ``(texts, dimension)``, independent of the batch."""
@@ -72,6 +63,25 @@ class SentenceEmbedder:
         """Return the unit vector of a question, shape ``(dimension,)``."""
         row: Vector = self.embed_queries([text])[0]
         return row
+
+    def _embed(self, texts: list[str]) -> Vector:
+        raise NotImplementedError
+
+
+class SentenceEmbedder(PromptedEmbedder):
+    """A ``TextEmbedder`` made of a tokenizer and a model.
+
+    Texts are truncated to ``longest`` tokens, special ones included.
+    """
+
+    def __init__(
+        self, card: ModelCard, counter: TokenCounter, pool: Pool, *, longest: int, prompts: tuple[str, str] = ("", "")
+    ) -> None:
+        super().__init__(card.name, card.dimension or 0, prompts)
+        self._pool = pool
+        # A tokenizer of its own: the counter's must not truncate.
+        self._tokenizer = type(counter.tokenizer).from_str(counter.tokenizer.to_str())
+        self._tokenizer.enable_truncation(longest)
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]

@@ -15,88 +15,6 @@ from schemas.errors import UserError
 CorporaArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; by default all.")
 ]
-AllowHost = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help="A further host name of the service, such as search.example.org or *.example.org; '*' for any. May be repeated. "
-        "Loopback and --host are always allowed.",
-    ),
-]
-Deadline = Annotated[
-    float, typer.Option(min=1, help="Seconds that a search may take; an answer may take five times as long.")
-]
-Keys = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        envvar="INSET_KEYS",
-        help="Answer only requests with a key of this file; 'inset key' makes keys. It is read again when it changes.",
-    ),
-]
-TrustedHeader = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="A header in which a proxy names the user, such as X-Forwarded-User; believed from loopback and --trusted-proxy "
-        "alone. Its users see all corpora.",
-    ),
-]
-TrustedGroups = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="A header in which that proxy names the user's groups, separated by commas, such as X-Forwarded-Groups.",
-    ),
-]
-TrustedProxy = Annotated[
-    list[str] | None,
-    typer.Option(metavar="ADDRESS", help="Address or network of a proxy, such as 10.0.0.0/8. May be repeated."),
-]
-OidcIssuer = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="An identity provider (OpenID Connect), such as https://login.example.org, that names users by bearer tokens and by "
-        "sign-in to the page. Its users see all corpora.",
-    ),
-]
-OidcAudience = Annotated[
-    str | None, typer.Option(metavar="NAME", help="What tokens for this service have in 'aud'; without it none are taken.")
-]
-OidcClient = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ID",
-        help="The service's client id at the provider, for the page's sign-in; its secret, if it has one, is in "
-        "INSET_CLIENT_SECRET.",
-    ),
-]
-OpenToAll = Annotated[
-    bool, typer.Option("--open", help="Serve other addresses than loopback without keys, to everyone who reaches them.")
-]
-CorsOrigin = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="ORIGIN", help="Pages of this origin may call the service, such as https://example.org. May be repeated."
-    ),
-]
-Redis = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        envvar="INSET_REDIS",
-        help="A Redis, such as redis://localhost:6379/0, that counts the requests of keys for all workers and hosts.",
-    ),
-]
-WebhooksTo = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NETWORK",
-        help="Webhooks may be sent to this private address or network, such as 10.0.0.0/8. May be repeated. There are webhooks "
-        "where INSET_WEBHOOK_SECRET is set.",
-    ),
-]
 _DAYS = {"d": 1, "w": 7, "y": 365}
 
 
@@ -104,23 +22,94 @@ def serve(
     corpora: CorporaArgument = None,
     host: Annotated[str, typer.Option(help="Address to listen on; loopback by default.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port.")] = 8750,
-    allow_host: AllowHost = None,
-    deadline: Deadline = 60.0,
-    keys: Keys = None,
-    trusted_header: TrustedHeader = None,
-    trusted_groups: TrustedGroups = None,
-    trusted_proxy: TrustedProxy = None,
-    oidc_issuer: OidcIssuer = None,
-    oidc_audience: OidcAudience = None,
-    oidc_client: OidcClient = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A further host name of the service, such as search.example.org or *.example.org; '*' for any. May be repeated. "
+            "Loopback and --host are always allowed.",
+        ),
+    ] = None,
+    deadline: Annotated[
+        float, typer.Option(min=1, help="Seconds that a search may take; an answer may take five times as long.")
+    ] = 60.0,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="INSET_KEYS",
+            help="Answer only requests with a key of this file; 'inset key' makes keys. It is read again when it changes.",
+        ),
+    ] = None,
+    trusted_header: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A header in which a proxy names the user, such as X-Forwarded-User; believed from loopback and --trusted-proxy "
+            "alone. Its users see all corpora.",
+        ),
+    ] = None,
+    trusted_groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A header in which that proxy names the user's groups, separated by commas, such as X-Forwarded-Groups.",
+        ),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="Address or network of a proxy, such as 10.0.0.0/8. May be repeated."),
+    ] = None,
+    oidc_issuer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="An identity provider (OpenID Connect), such as https://login.example.org, that names users by bearer tokens "
+            "and by sign-in to the page. Its users see all corpora.",
+        ),
+    ] = None,
+    oidc_audience: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What tokens for this service have in 'aud'; without it none are taken."),
+    ] = None,
+    oidc_client: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="The service's client id at the provider, for the page's sign-in; its secret, if it has one, is in "
+            "INSET_CLIENT_SECRET.",
+        ),
+    ] = None,
     groups_claim: Annotated[str, typer.Option(metavar="NAME", help="The claim with the user's groups.")] = "groups",
     user_claim: Annotated[str, typer.Option(metavar="NAME", help="The claim with the user's name or id.")] = "sub",
-    open_to_all: OpenToAll = False,
-    cors_origin: CorsOrigin = None,
+    open_to_all: Annotated[
+        bool, typer.Option("--open", help="Serve other addresses than loopback without keys, to everyone who reaches them.")
+    ] = False,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Pages of this origin may call the service, such as https://example.org. May be repeated.",
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that answer; one core each.")] = 1,
-    redis: Redis = None,
+    redis: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="INSET_REDIS",
+            help="A Redis, such as redis://localhost:6379/0, that counts the requests of keys for all workers and hosts.",
+        ),
+    ] = None,
     log_questions: Annotated[bool, typer.Option("--log-questions", help="Log the text of questions.")] = False,
-    webhooks_to: WebhooksTo = None,
+    webhooks_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NETWORK",
+            help="Webhooks may be sent to this private address or network, such as 10.0.0.0/8. May be repeated. There are "
+            "webhooks where INSET_WEBHOOK_SECRET is set.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""

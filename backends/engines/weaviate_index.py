@@ -129,7 +129,9 @@ class WeaviateIndex:
         spaces = {name.removeprefix("vector_") for name in schema.names if name.startswith("vector_")}
         columns = {column.name for column in kept_columns(schema, fields) if not column.name.startswith("vector_")}
         self._column_names = None
-        if self._columns() != columns or self._spaces() != spaces:
+        with self._querying():
+            existing_spaces = set(self._collection().config.get().vector_config or ())
+        if self._columns() != columns or existing_spaces != spaces:
             return False
         for doc_ids in batched(without, _IDS_A_QUERY):
             condition = _of_documents(doc_ids)
@@ -262,10 +264,6 @@ class WeaviateIndex:
             with self._querying():
                 self._column_names = frozenset(column.name for column in self._collection().config.get().properties)
         return self._column_names
-
-    def _spaces(self) -> set[str]:
-        with self._querying():
-            return set(self._collection().config.get().vector_config or ())
 
     def _collection(self) -> Any:
         return self._server.client().collections.use(self.collection)

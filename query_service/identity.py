@@ -16,11 +16,11 @@ from joserfc.errors import ClaimError, ExpiredTokenError, JoseError
 from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
-from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 
 from query_service.errors import unauthorized
 from query_service.keys import NAME_LIMIT
+from schemas.base import Frozen
 from schemas.errors import UserError
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA")
@@ -47,7 +47,7 @@ MOST_BYTES = 256 * 1024
 _logger = logging.getLogger("inset.query_service")
 
 
-class ProviderOptions(BaseModel):
+class ProviderOptions(Frozen):
     """The identity provider, and what of its tokens counts.
 
     Attributes:
@@ -57,8 +57,6 @@ class ProviderOptions(BaseModel):
         groups_claim: The claim with the names of the user's groups.
         user_claim: The claim with the user's name or id.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     issuer: str
     audience: str | None = None

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, Field, ValidationError
 from pydantic.functional_validators import AfterValidator
 
 from schemas.access import principal
+from schemas.base import Frozen
 from schemas.errors import UserError
 
 EVERY = "*"
@@ -47,10 +48,8 @@ def _as(name: str) -> str:
     return name if name == EVERY else principal(name)
 
 
-class Key(BaseModel):
+class Key(Frozen):
     """A line of the key file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT), AfterValidator(_printable)]
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the key, in hexadecimal.")

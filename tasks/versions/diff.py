@@ -1,11 +1,17 @@
 """Compare two versions, as data and as a release note."""
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from schemas.printing import line, markdown_line
 from schemas.reports import ChangedDocuments, ChangedFigure, ChangedQuestions, NumberChange, VersionDiff
 from schemas.versions import LedgerRow, Manifest, Status
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _NAMED = 20
 FIGURES_NAMED = 10_000
@@ -109,69 +115,16 @@ def _flat_settings(manifest: Manifest) -> Iterator[tuple[str, object]]:
 
 def release_note(version_diff: VersionDiff) -> str:
     """Return a diff as Markdown."""
-    return "\n".join(_note(version_diff)) + "\n"
+    settings = [f"{name}: {before} → {now}" for name, (before, now) in version_diff.settings.items()]
+    return _note().render(diff=version_diff, settings=settings, line=line, markdown_line=markdown_line, most_named=_NAMED)
 
 
-def _note(version_diff: VersionDiff) -> Iterator[str]:
-    yield f"# {version_diff.corpus}: {version_diff.version}"
-    yield ""
-    yield f"Compared with {version_diff.base}." if version_diff.base else "The first version."
-    if version_diff.complaints:
-        yield ""
-        yield "{} of {} complaints answered.".format(*version_diff.complaints)
-    yield from _name_list("Documents added", version_diff.documents.added)
-    yield from _name_list("Documents changed", version_diff.documents.changed)
-    yield from _name_list("Documents removed", version_diff.documents.removed)
-    yield from _name_list("Documents that went to quarantine", version_diff.documents.lost)
-    yield from _name_list("Documents that came out of quarantine", version_diff.documents.recovered)
-    yield from _name_list("Documents in quarantine", version_diff.documents.quarantined)
-    if version_diff.base:
-        yield from _figures("Figures gained", version_diff.figures_gained, version_diff.more_figures_gained)
-        yield from _figures("Figures lost", version_diff.figures_lost, version_diff.more_figures_lost)
-        yield from _name_list("Golden questions won", version_diff.questions.won)
-        yield from _name_list("Golden questions lost", version_diff.questions.lost)
-        settings = [f"{name}: {before} → {now}" for name, (before, now) in version_diff.settings.items()]
-        yield from _name_list("Settings changed", settings)
-    for title, changes in (
-        ("Golden questions", version_diff.metrics),
-        ("What it holds", version_diff.counts),
-        ("Work", version_diff.work),
-    ):
-        yield from _table(title, changes)
+@functools.cache
+def _note() -> "Template":
+    from jinja2 import StrictUndefined, Template
 
-
-def _name_list(title: str, names: Sequence[str]) -> Iterator[str]:
-    return _list(title, [markdown_line(name) for name in names[:_NAMED]], len(names))
-
-
-def _figures(title: str, figures: Sequence[ChangedFigure], uncounted: int) -> Iterator[str]:
-    return _list(title, [_figure_line(figure) for figure in figures[:_NAMED]], len(figures) + uncounted)
-
-
-def _list(title: str, items: Sequence[str], total: int) -> Iterator[str]:
-    if items:
-        yield ""
-        yield f"## {title}: {total}"
-        yield ""
-        yield from (f"- {item}" for item in items)
-        if total > len(items):
-            yield f"- … and {total - len(items)} more"
-
-
-def _figure_line(figure: ChangedFigure) -> str:
-    caption = f" {markdown_line(figure.caption)}" if figure.caption else ""
-    tag = line(figure.tag).replace("`", "'")
-    return f"`{tag}` {markdown_line(figure.source)}, page {figure.page}:{caption}".rstrip(":")
-
-
-def _table(title: str, changes: Mapping[str, NumberChange]) -> Iterator[str]:
-    if changes:
-        yield ""
-        yield f"| {title} | before | now |"
-        yield "|---|---:|---:|"
-        for name, change in changes.items():
-            yield f"| {name.replace('_', ' ')} | {_number(change.before)} | {_number(change.now)} |"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3f}"
+    text = files("tasks.versions").joinpath("release_note.md.jinja").read_text(encoding="utf-8")
+    note: Template = Template(
+        text, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
+    )
+    return note

@@ -89,13 +89,14 @@ def _rows(folder: Path, documents: int) -> Iterator[Row]:
 
 def _opened(workspace: "Workspace") -> Any:
     """Return an open version without an index, which no list reads."""
-    from pipeline.published.version import OpenVersion
+    from pipeline.published.version import OpenVersion, VersionTables
     from pipeline.records.ledger import read_ledger
     from schemas.tags import TagTemplate
     from schemas.versions import Counts
 
     ledger = list(read_ledger(workspace.store, VERSION))
     absent: Any = None
+    sources, pages = {row.doc_id: [row.source] for row in ledger}, {row.doc_id: row.pages for row in ledger}
     return OpenVersion(
         workspace=workspace,
         version=VERSION,
@@ -104,10 +105,12 @@ def _opened(workspace: "Workspace") -> Any:
         embedders={},
         template=TagTemplate(),
         counts=Counts(),
-        sources={row.doc_id: [row.source] for row in ledger},
-        pages={row.doc_id: row.pages for row in ledger},
+        sources=sources,
+        pages=pages,
         tagged=None,
         converted={},
+        tables=VersionTables(workspace.store, VERSION, sources, pages),
+        sentence_vectors=absent,
     )
 
 

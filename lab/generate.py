@@ -118,7 +118,7 @@ def _pair_materials(opened: OpenVersion, doc_ids: Sequence[str]) -> Iterator[Mat
 
 
 def _document(opened: OpenVersion, doc_id: str) -> Document:
-    rows = opened.document_rows.of(doc_id).to_pylist()
+    rows = opened.rows_of(doc_id).to_pylist()
     evidence_rows = [row for row in rows if row["modality"] != Modality.PAGE]
     return Document(
         doc_id, opened.as_hits(evidence_rows, dict.fromkeys((row["evidence_id"] for row in evidence_rows), 1.0))

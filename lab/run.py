@@ -195,7 +195,7 @@ def _with_document_types(questions: Sequence[Question], opened: OpenVersion) -> 
 def _with_words_of_figures(gold: Gold, opened: OpenVersion) -> Gold:
     """Return a gold question whose kinds of evidence say whether text recognition reads words in one of its figures."""
     figure_ids = frozenset[str]().union(*gold.figures)
-    rows = [row for doc_id in gold.names or () for row in opened.document_rows.of(doc_id).to_pylist()] if figure_ids else []
+    rows = [row for doc_id in gold.names or () for row in opened.rows_of(doc_id).to_pylist()] if figure_ids else []
     rows = [row for row in rows if row["figure_id"] in figure_ids and row["modality"] == Modality.FIGURE]
     if not rows:
         return gold

@@ -468,7 +468,7 @@ def named_rows(opened: OpenVersion, filters: Filters, modalities: Sequence[Modal
     else:
         doc_ids_by_name = {name: doc_id for doc_id, sources in opened.sources.items() for name in names_of(doc_id, sources)}
         doc_ids = dict.fromkeys(doc_ids_by_name[name] for name in resolved_filters.documents if name in doc_ids_by_name)
-        rows = [row for doc_id in doc_ids for row in opened.document_rows.of(doc_id).to_pylist()]
+        rows = [row for doc_id in doc_ids for row in opened.rows_of(doc_id).to_pylist()]
         # Rows are compared in the columns by which engines filter, so that both choose the same ones.
         pages, labels = set(resolved_filters.pages), set(resolved_filters.page_labels)
         rows = [

@@ -5,17 +5,17 @@ A version never changes, so an offset into one of its lists always names the sam
 
 import functools
 import re
-import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import translate
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import BaseModel
 
 from backends.stores.objects import read_part
 from pipeline.records.evidence import row_files
@@ -45,18 +45,16 @@ from tasks.answering.retrievers import contents_of
 if TYPE_CHECKING:
     from pipeline.published.version import OpenVersion
 
+Item = TypeVar("Item", bound=BaseModel)
+
 _FACTS = ("title", "date")
 
 
 class Contents:
     """What an open version holds. Thread-safe."""
 
-    def __init__(self, opened: "OpenVersion", whole: "Contents | None" = None) -> None:
+    def __init__(self, opened: "OpenVersion") -> None:
         self._opened = opened
-        self._whole = whole or self
-        self._store = opened.workspace.store
-        self._read_lock = threading.Lock()
-        self._read_catalogue: _Catalogue | None = None
 
     def documents(
         self,
@@ -82,7 +80,7 @@ class Contents:
         # The order of all documents is kept for later requests, so filters come after it.
         numbers = numbers[mask[numbers]]
         summaries = [catalogue.document(number) for number in numbers[part.items]]
-        return Listing(version=self._opened.version, total=len(numbers), items=summaries)
+        return self._listing(len(numbers), summaries)
 
     def document(self, doc_id: str) -> DocumentInfo:
         """Return a document; raise ``NotFoundError`` if the version doesn't hold it."""
@@ -101,12 +99,12 @@ class Contents:
         listed_sections = []
         for entry in sections[part.items]:
             first = rows[entry.rows[0]] if entry.rows else None
-            page, label = (first["page"], _labels(first).get(first["page"])) if first else (None, None)
+            page, label = (first["page"], page_labels(first).get(first["page"])) if first else (None, None)
             path = list(entry.path[1:])
             listed_sections.append(
                 OutlineSection(path=path, title=entry.title, level=len(path), page=page, label=label, rows=len(entry.rows))
             )
-        return Listing(version=self._opened.version, total=len(sections), items=listed_sections)
+        return self._listing(len(sections), listed_sections)
 
     def pages(self, part: ListPart, doc_id: str) -> Listing[DocumentPage]:
         """Return the pages of a document, each with its label where a row stands on it; raises as ``document`` does."""
@@ -114,7 +112,7 @@ class Contents:
         by_modality = {modality: Counter[int]() for modality in Modality}
         for row in _read(self._opened, doc_id, _PAGED).to_pylist():
             row_pages = {region["page"] for region in row["regions"]}
-            labels |= _labels(row)
+            labels |= page_labels(row)
             rows.update(row_pages)
             by_modality[Modality(row["modality"])].update(row_pages)
         last = self._opened.pages[doc_id]
@@ -128,7 +126,7 @@ class Contents:
             )
             for page in range(1, last + 1)[part.items]
         ]
-        return Listing(version=self._opened.version, total=last, items=listed_pages)
+        return self._listing(last, listed_pages)
 
     def rows(
         self, part: ListPart, doc_id: str, *, modalities: Sequence[Modality] = (), page: int | None = None
@@ -146,7 +144,7 @@ class Contents:
             ]
             table = table.filter(pa.array(is_on_page, pa.bool_()))
         rows = table.slice(part.offset, part.limit).to_pylist()
-        return Listing(version=self._opened.version, total=table.num_rows, items=_browse_rows(self._opened, rows))
+        return self._listing(table.num_rows, _browse_rows(self._opened, rows))
 
     def row(self, evidence_id: str) -> RowInfo:
         """Return a row; raise ``NotFoundError`` if the version doesn't hold it."""
@@ -158,9 +156,7 @@ class Contents:
     def tables(self, part: ListPart, doc_id: str, *, page: int | None = None) -> Listing[TableSummary]:
         """Return the tables of a document; arguments and errors are those of ``rows``."""
         listing = self.rows(part, doc_id, modalities=[Modality.TABLE], page=page)
-        return Listing(
-            version=listing.version, total=listing.total, items=[TableSummary(**_table(row)) for row in listing.items]
-        )
+        return self._listing(listing.total, [TableSummary(**_table(row)) for row in listing.items])
 
     def table(self, evidence_id: str) -> TableInfo:
         """Return a table; raise ``NotFoundError`` if the version has no such row, or it isn't one."""
@@ -206,7 +202,7 @@ class Contents:
         numbers = np.flatnonzero(mask)
         rows = table.take(numbers[part.items]).to_pylist()
         summaries = [FigureSummary(**_figure(self._opened, row)) for row in rows]
-        return Listing(version=self._opened.version, total=len(numbers), items=summaries)
+        return self._listing(len(numbers), summaries)
 
     def context(self, part: ListPart, figure_id: str, *, around: int = 2) -> Listing[FigureContext]:
         """Return the placements of a figure that have a tag, each with ``around`` rows before and after in reading order."""
@@ -223,46 +219,46 @@ class Contents:
                 browsed = _browse_rows(self._opened, rows.slice(row_number - before, before + 1 + around).to_pylist())
                 nearby_rows = {"row": browsed[before], "before": browsed[:before], "after": browsed[before + 1 :]}
             contexts.append(FigureContext(**_figure(self._opened, row), **nearby_rows))
-        return Listing(version=self._opened.version, total=table.num_rows, items=contexts)
+        return self._listing(table.num_rows, contexts)
 
     def _fitting(self, sources: Sequence[str]) -> NDArray[np.bool_]:
         """Return which documents of the catalogue the reader may see, with a source that fits one of some globs."""
         return self._catalogue.fitting(sources) & self._opened.are_visible(self._catalogue.doc_ids)
 
     @property
-    def _catalogue(self) -> "_Catalogue":
-        if self._whole is not self:
-            return self._whole._catalogue
-        with self._read_lock:
-            if self._read_catalogue is None:
-                self._read_catalogue = _Catalogue(self._store, self._opened)
-            return self._read_catalogue
+    def _catalogue(self) -> "Catalogue":
+        return self._opened.tables.catalogue
+
+    def _listing(self, total: int, items: Sequence[Item]) -> Listing[Item]:
+        return Listing(version=self._opened.version, total=total, items=[*items])
 
 
-class _Catalogue:
+class Catalogue:
     """The documents of a version, by id."""
 
-    def __init__(self, store: ObjectStore, opened: "OpenVersion") -> None:
-        self._sources = opened.sources
-        self.doc_ids = sorted(opened.sources)
+    def __init__(
+        self, store: ObjectStore, version: str, sources: Mapping[str, list[str]], pages: Mapping[str, int]
+    ) -> None:
+        self._sources = sources
+        self.doc_ids = sorted(sources)
         doc_ids = pa.array(self.doc_ids, pa.string())
         facts = {name: np.full(len(self.doc_ids), None, object) for name in _FACTS}
-        for file in row_files(store, opened.version, "evidence"):
+        for file in row_files(store, version, "evidence"):
             numbers = pc.index_in(read_part(store, file, "doc_id"), doc_ids).to_numpy()
             # All rows of a document have its title and date, so one row of each is read.
             documents, firsts = np.unique(numbers, return_index=True)
             for name in _FACTS:
                 facts[name][documents] = read_part(store, file, name).take(firsts).to_pylist()
-        counted = read_documents(store, opened.version)
+        counted = read_documents(store, version)
         counts = [counted.get(doc_id) for doc_id in self.doc_ids]
-        sizes = {row.doc_id: row.size for row in read_ledger(store, opened.version)}
+        sizes = {row.doc_id: row.size for row in read_ledger(store, version)}
         self.documents = pa.table(
             {
                 "doc_id": doc_ids,
-                "source": pa.array([opened.sources[doc_id][0] for doc_id in self.doc_ids], pa.string()),
+                "source": pa.array([sources[doc_id][0] for doc_id in self.doc_ids], pa.string()),
                 **{name: pa.array(facts[name], pa.string()) for name in _FACTS},
                 "language": pa.array([count and count.language for count in counts], pa.string()),
-                "pages": pa.array([opened.pages[doc_id] for doc_id in self.doc_ids], pa.int32()),
+                "pages": pa.array([pages[doc_id] for doc_id in self.doc_ids], pa.int32()),
                 "size": pa.array([sizes[doc_id] for doc_id in self.doc_ids], pa.int64()),
                 "rows": pa.array([count.rows if count else 0 for count in counts]),
                 "tables": pa.array([count.table if count else 0 for count in counts]),
@@ -270,8 +266,8 @@ class _Catalogue:
             }
         )
         # A document may have several sources: they are compared in one list, and ``_owners`` has the document of each.
-        self._flat_sources = [source for doc_id in self.doc_ids for source in opened.sources[doc_id]]
-        self._owners = np.repeat(np.arange(len(self.doc_ids)), [len(opened.sources[doc_id]) for doc_id in self.doc_ids])
+        self._flat_sources = [source for doc_id in self.doc_ids for source in sources[doc_id]]
+        self._owners = np.repeat(np.arange(len(self.doc_ids)), [len(sources[doc_id]) for doc_id in self.doc_ids])
         # A cache of this object ends with it; one of the method would keep every catalogue.
         self.ordered = functools.cache(self._ordered)
 
@@ -323,16 +319,16 @@ def _read(
 ) -> pa.Table:
     """Return the rows of a document, but for those of a modality; raises as ``Contents.document`` does."""
     opened.require(doc_id)
-    table = opened.document_rows.of(doc_id, list(dict.fromkeys([*columns, "modality"])))
+    table = opened.rows_of(doc_id, list(dict.fromkeys([*columns, "modality"])))
     if excluded is not None:
         table = table.filter(pc.not_equal(table.column("modality"), pa.scalar(str(excluded))))
     return table.select(list(columns))
 
 
-def _labels(row: Mapping[str, Any]) -> dict[int, str | None]:
+def page_labels(row: Mapping[str, Any]) -> dict[int, str | None]:
     """Return what is printed on the pages of a row, if that is not their number."""
     pages = [region["page"] for region in row["regions"]]
-    labels = row["page_labels"] or [None] * len(pages)
+    labels = row.get("page_labels") or [None] * len(pages)
     return {page: label if label and label != str(page) else None for page, label in zip(pages, labels, strict=True)}
 
 

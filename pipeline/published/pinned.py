@@ -159,7 +159,7 @@ def _citation_of(
     opened: OpenVersion, citations: dict[tuple[str, int], Citation], doc_id: str, source: str, page: int
 ) -> Citation:
     if (doc_id, page) not in citations:
-        rows = opened.document_rows.of(doc_id, ["evidence_id", "page", "regions"]).to_pylist()
+        rows = opened.rows_of(doc_id, ["evidence_id", "page", "regions"]).to_pylist()
         on_page = [row for row in rows if any(region["page"] == page for region in row["regions"])]
         if not on_page:
             raise UnresolvedError(f"{source} has nothing on page {page}")

@@ -2,34 +2,26 @@
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import compress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.stores.objects import read_table
-from pipeline.published.contents import Contents
 from pipeline.published.version import OpenVersion
 from pipeline.records.access import read_current, read_rights
 from pipeline.records.columns import rights_of_rows
-from pipeline.records.evidence import DocumentRows
-from pipeline.records.row_parts import DOCUMENTS
+from pipeline.records.notes import counts_of
+from pipeline.records.row_parts import count_documents, read_documents
 from schemas.access import Allowed, Principals
-from schemas.evidence import EVIDENCE
-from schemas.filters import Filters, Modality, ReaderFilters
-from schemas.ids import version_file
+from schemas.filters import Filters, ReaderFilters
 from schemas.ports import WHOLE_TEXT, ObjectStore, ReadableIndex, Vector
 from schemas.rights import Rights
 from schemas.versions import Counts
-from tasks.answering.embedded_query import SentenceVectors
-from tasks.answering.passages import RowPosition
 from tasks.answering.retrievers import Ranked
 
 RIGHTS_S = 10.0
@@ -125,28 +117,10 @@ class _Visible(Mapping[str, Value]):
         return {doc_id: self._whole[doc_id] for doc_id in self}.values()
 
 
-class _ReaderRows(DocumentRows):
-    """The rows of documents that a reader may see; of the others none."""
-
-    def __init__(self, rows: DocumentRows, visible: Mapping[str, Any]) -> None:
-        self._whole, self._visible = rows, visible
-
-    def files(self, doc_id: str) -> list[str]:
-        return self._whole.files(doc_id) if doc_id in self._visible else []
-
-    def of(self, doc_id: str, columns: Sequence[str] = EVIDENCE.names) -> pa.Table:
-        return self._whole.of(doc_id if doc_id in self._visible else "", columns)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReaderVersion(OpenVersion):
-    """A version as one reader sees it: what of it may not be seen isn't there.
+    """A version as one reader sees it: what of it may not be seen isn't there."""
 
-    Attributes:
-        whole: The version as administrators see it.
-    """
-
-    whole: OpenVersion
     rights: Rights
     principals: Principals
 
@@ -166,85 +140,26 @@ class ReaderVersion(OpenVersion):
         # A revision is valid for a reader who may see none of those that supersede it.
         valid = version.own_fields.valid_for(lambda doc_ids: rights.which(doc_ids, principals))
         attributes["index"] = ReaderIndex(version.index, allowed, sees, valid)
-        return cls(**attributes, whole=version, rights=rights, principals=principals)
-
-    @property
-    def longest(self) -> int:
-        """Pages of the longest document, whoever may see it: pages beyond are those of no document."""
-        return self.whole.longest
+        return cls(**attributes, rights=rights, principals=principals)
 
     def are_visible(self, doc_ids: Sequence[str]) -> NDArray[np.bool_]:
         """Return which documents the reader may see."""
         return self.rights.which(doc_ids, self.principals)
 
-    @cached_property
-    def contents(self) -> Contents:
-        """Its documents, pages, rows, tables and figures, as lists."""
-        return Contents(self, self.whole.contents)
-
-    @cached_property
-    def document_rows(self) -> DocumentRows:
-        """The rows of its documents."""
-        return _ReaderRows(self.whole.document_rows, self.sources)
-
-    @property
-    def reading_order(self) -> Callable[[str], list[RowPosition]]:
-        """Returns the rows of one of its documents in reading order."""
-        return lambda doc_id: self.whole.reading_order(doc_id) if doc_id in self.sources else []
-
-    # These two are filtered each time, since the tables of all readers would take memory.
-
-    @property
-    def placed_figures(self) -> pa.Table:
-        """The placements in its documents that have pixels."""
-        return self._of_visible(self._placed)
-
-    @property
-    def tagged_figures(self) -> pa.Table:
-        """The placements in its documents that have a tag."""
-        return self._of_visible(self._tagged)
-
-    def _of_visible(self, table: pa.Table) -> pa.Table:
+    def visible_part(self, table: pa.Table) -> pa.Table:
+        """Return the rows of documents that the reader may see, each time anew: those of all readers would take memory."""
         doc_ids = list(map(str, table.column("doc_id").to_pylist()))
         return table.filter(pa.array(self.are_visible(doc_ids), pa.bool_()))
-
-    @property
-    def sentence_vectors(self) -> SentenceVectors:
-        """Vectors of sentences, which say nothing of documents."""
-        return self.whole.sentence_vectors
-
-    # Tables of the whole version, of which rows of other documents are left out where they are read.
-
-    @property
-    def _placed(self) -> pa.Table:
-        return self.whole._placed
-
-    @property
-    def _tagged(self) -> pa.Table:
-        return self.whole._tagged
-
-    @property
-    def _page_rows(self) -> pa.Table:
-        return self.whole._page_rows
 
     @cached_property
     def shown_counts(self) -> Counts:
         """Its contents in numbers; what is counted by version alone is left out."""
-        table = self._of_visible(read_table(self.workspace.store, version_file(self.version, DOCUMENTS)))
-        rows = {modality: int(pc.sum(table.column(modality)).as_py() or 0) for modality in Modality}
-        figures = self.tagged_figures.column("figure_id").unique()
-        return Counts(
-            documents=len(self.sources),
-            pages=sum(self.pages.values()),
-            figures=len(figures),
-            rows=sum(rows.values()),
-            rows_by_modality={str(modality): count for modality, count in rows.items()},
-            documents_by_language=_counted(table, "language"),
-            documents_by_type=_counted(table, "doc_type"),
-        )
-
-
-def _counted(table: pa.Table, name: str) -> dict[str, int]:
-    """Return how many rows have each value of a column, the most frequent first."""
-    counts = Counter(value for value in table.column(name).to_pylist() if value is not None)
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+        documents = [
+            facts for doc_id, facts in read_documents(self.workspace.store, self.version).items() if doc_id in self.sources
+        ]
+        own_counts = {
+            "documents": len(self.sources),
+            "pages": sum(self.pages.values()),
+            "figures": len(self.tagged_figures.column("figure_id").unique()),
+        }
+        return counts_of(count_documents(documents) | own_counts)

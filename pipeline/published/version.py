@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from backends.engines.analyser import query_terms, spans
 from pipeline.corpus.models import Embedders, QueryModels, Record, stored_embedding_models
 from pipeline.corpus.workspace import Workspace
-from pipeline.published.contents import Contents
+from pipeline.published.contents import Catalogue, Contents, page_labels
 from pipeline.published.own_fields import NO_FIELDS, OwnFields
 from pipeline.records.columns import read_documents_columns
 from pipeline.records.converted import pdf_of, read_converted
@@ -26,11 +26,11 @@ from pipeline.records.tagged_copies import tagged_copies
 from schemas.corpus import Corpus, TagOptions
 from schemas.corpus.documents import OwnField, Supersedes
 from schemas.errors import NotFoundError, TransientError, UserError
-from schemas.evidence import CitedRegion, Hit, SearchResult, Span
+from schemas.evidence import EVIDENCE, CitedRegion, Hit, SearchResult, Span
 from schemas.filters import Filters, Modality
 from schemas.geometry import Box
 from schemas.ids import document_file, figure_file, original_file
-from schemas.ports import Embedder, ReadableIndex, TextEmbedder
+from schemas.ports import Embedder, ObjectStore, ReadableIndex, TextEmbedder, Vector
 from schemas.retrieval import GroupBy, Preset, Query
 from schemas.tags import TagTemplate
 from schemas.versions import Calibration, Counts, Status
@@ -63,6 +63,50 @@ def _unmarked(_text: str, _language: str | None) -> list[Span]:
     return []
 
 
+class VersionTables:
+    """What is read of a version on first use, for all of its readers: views leave out what a reader may not see."""
+
+    def __init__(
+        self, store: ObjectStore, version: str, sources: Mapping[str, list[str]], pages: Mapping[str, int]
+    ) -> None:
+        self._store, self._version, self._sources, self._pages = store, version, sources, pages
+        self.longest = max(pages.values(), default=0)
+        """Pages of the longest document."""
+        self.positions = functools.lru_cache(DOCUMENTS_KEPT)(self._positions)
+        """Returns the rows of a document in reading order."""
+
+    @functools.cached_property
+    def document_rows(self) -> DocumentRows:
+        """The rows, document by document."""
+        return DocumentRows(self._store, self._version)
+
+    @functools.cached_property
+    def placed(self) -> pa.Table:
+        """The placements that have pixels, by document and order."""
+        columns = ["doc_id", "page", "order", "bbox", "role", "figure_id", "number", "tag", "caption", "width", "height"]
+        table = read_placements(self._store, self._version).select(columns)
+        return table.filter(pc.is_valid(table.column("figure_id")))
+
+    @functools.cached_property
+    def tagged(self) -> pa.Table:
+        """The placements that have a tag, by document and order."""
+        return self.placed.filter(pc.is_valid(self.placed.column("number"))).combine_chunks()
+
+    @functools.cached_property
+    def page_rows(self) -> pa.Table:
+        """The rows of pages with their pictures."""
+        return pictured_pages(self._store, self._version)
+
+    @functools.cached_property
+    def catalogue(self) -> Catalogue:
+        """The documents."""
+        return Catalogue(self._store, self._version, self._sources, self._pages)
+
+    def _positions(self, doc_id: str) -> list[RowPosition]:
+        rows = self.document_rows.of(doc_id, ["evidence_id", "modality", "section_path", "page"]).to_pylist()
+        return [RowPosition(row["evidence_id"], row["modality"], tuple(row["section_path"]), row["page"]) for row in rows]
+
+
 @dataclass(frozen=True)
 class OpenVersion:
     """One version, opened for reading.
@@ -75,6 +119,8 @@ class OpenVersion:
         pages: Number of pages by document id.
         tagged: Names of tagged copies by document id; None where the version was made without.
         converted: Names of the PDFs that documents in other formats were converted into, by document id.
+        tables: What is read of its rows and placements on first use.
+        sentence_vectors: Vectors of sentences in the space in which they are compared with questions.
         has_pages: Whether it has rows of whole pages.
         own_fields: The values of the corpus's own fields, by document.
         record: Wraps generative models, so that an experiment keeps their replies.
@@ -91,6 +137,8 @@ class OpenVersion:
     pages: Mapping[str, int]
     tagged: Mapping[str, str] | None
     converted: Mapping[str, str]
+    tables: VersionTables
+    sentence_vectors: SentenceVectors
     has_pages: bool = False
     calibration: Calibration = DEFAULT_CALIBRATION
     own_fields: OwnFields = NO_FIELDS
@@ -231,12 +279,14 @@ class OpenVersion:
     def _contents(self, doc_ids: Sequence[str]) -> list[dict[str, Any]]:
         """Return the rows of documents for a table of contents, in the order of the documents."""
         columns = ["evidence_id", "doc_id", "title", "section_path", "modality"]
-        rows = (row for doc_id in doc_ids for row in self.document_rows.of(doc_id, columns).to_pylist())
+        rows = (row for doc_id in doc_ids for row in self.rows_of(doc_id, columns).to_pylist())
         return [row for row in rows if row["modality"] != Modality.PAGE]
 
     def resolved(self, filters: Filters) -> Filters:
         """Return equivalent filters that every engine understands: without globs, page ranges and phrases."""
-        resolved_filters = resolve(filters, self.sources, self.longest, self.own_fields.types, self.own_fields.newest)
+        resolved_filters = resolve(
+            filters, self.sources, self.tables.longest, self.own_fields.types, self.own_fields.newest
+        )
         if not resolved_filters.phrases:
             return resolved_filters
         evidence_ids = holding(self.index, resolved_filters)
@@ -280,11 +330,13 @@ class OpenVersion:
 
     def require_figure(self, figure_id: str) -> None:
         """Raise ``NotFoundError`` where the version has no such figure or page picture, even if the store does."""
-        placements = self._placed.filter(pc.equal(self._placed.column("figure_id"), pa.scalar(figure_id)))
+        placed = self.tables.placed
+        placements = placed.filter(pc.equal(placed.column("figure_id"), pa.scalar(figure_id)))
         if any(doc_id in self.sources for doc_id in placements.column("doc_id").to_pylist()):
             return
         if self.has_pages:
-            pages = self._page_rows.filter(pc.equal(self._page_rows.column("figure_id"), pa.scalar(figure_id)))
+            page_rows = self.tables.page_rows
+            pages = page_rows.filter(pc.equal(page_rows.column("figure_id"), pa.scalar(figure_id)))
             if self.index.fetch(list(map(str, pages.column("evidence_id").to_pylist()))):
                 return
         raise NotFoundError(f"{self.name} has no figure {figure_id}")
@@ -294,30 +346,19 @@ class OpenVersion:
         """Corpus and version, as messages name them."""
         return f"corpus {self.workspace.corpus.name}: version {self.version}"
 
-    @functools.cached_property
-    def longest(self) -> int:
-        """Pages of the longest document."""
-        return max(self.pages.values(), default=0)
-
     @property
     def placed_figures(self) -> pa.Table:
         """The placements that have pixels, by document and order."""
-        return self._placed
-
-    @functools.cached_property
-    def _placed(self) -> pa.Table:
-        columns = ["doc_id", "page", "order", "bbox", "role", "figure_id", "number", "tag", "caption", "width", "height"]
-        table = read_placements(self.workspace.store, self.version).select(columns)
-        return table.filter(pc.is_valid(table.column("figure_id")))
+        return self.visible_part(self.tables.placed)
 
     @property
     def tagged_figures(self) -> pa.Table:
         """The placements that have a tag, by document and order."""
-        return self._tagged
+        return self.visible_part(self.tables.tagged)
 
-    @functools.cached_property
-    def _tagged(self) -> pa.Table:
-        return self._placed.filter(pc.is_valid(self._placed.column("number"))).combine_chunks()
+    def visible_part(self, table: pa.Table) -> pa.Table:
+        """Return the rows of documents that its reader may see."""
+        return table
 
     @property
     def shown_counts(self) -> Counts:
@@ -328,15 +369,13 @@ class OpenVersion:
         """Return which documents its reader may see."""
         return np.ones(len(doc_ids), np.bool_)
 
-    @functools.cached_property
-    def document_rows(self) -> DocumentRows:
-        """The version's rows, document by document."""
-        return DocumentRows(self.workspace.store, self.version)
+    def rows_of(self, doc_id: str, columns: Sequence[str] = EVIDENCE.names) -> pa.Table:
+        """Return a document's rows in reading order, or some columns of them; empty if the version lacks it."""
+        return self.tables.document_rows.of(doc_id if doc_id in self.sources else "", columns)
 
-    @functools.cached_property
-    def sentence_vectors(self) -> SentenceVectors:
-        """Vectors of sentences in the space in which they are compared with questions."""
-        return SentenceVectors(lambda texts: cast(TextEmbedder, self.embedders[NEARNESS.name]).embed_documents(texts))
+    def reading_order(self, doc_id: str) -> list[RowPosition]:
+        """Return the rows of a document in reading order."""
+        return self.tables.positions(doc_id) if doc_id in self.sources else []
 
     @functools.cached_property
     def word_score(self) -> Callable[[str, Filters], float | None]:
@@ -347,23 +386,6 @@ class OpenVersion:
             return next((best for _, best in self.index.bm25(word, 1, filters)), None)
 
         return score
-
-    @functools.cached_property
-    def reading_order(self) -> Callable[[str], list[RowPosition]]:
-        """Returns the rows of a document in reading order."""
-
-        @functools.lru_cache(DOCUMENTS_KEPT)
-        def positions(doc_id: str) -> list[RowPosition]:
-            rows = self.document_rows.of(doc_id, ["evidence_id", "modality", "section_path", "page"]).to_pylist()
-            return [
-                RowPosition(row["evidence_id"], row["modality"], tuple(row["section_path"]), row["page"]) for row in rows
-            ]
-
-        return positions
-
-    @functools.cached_property
-    def _page_rows(self) -> pa.Table:
-        return pictured_pages(self.workspace.store, self.version)
 
     def hits(
         self,
@@ -383,21 +405,16 @@ class OpenVersion:
         """Return rows of the version as hits; ``marker`` is as for ``hits``."""
         figures = pa.array({figure_id for row in rows for figure_id in row["figure_refs"]}, pa.string())
         # One pass over all placements serves all rows.
-        placements = self._tagged.filter(pc.is_in(self._tagged.column("figure_id"), figures)).to_pylist()
+        tagged = self.tables.tagged
+        placements = tagged.filter(pc.is_in(tagged.column("figure_id"), figures)).to_pylist()
         return [
             self._hit(row, scores[row["evidence_id"]], placements, marker(row["text"], row.get("language"))) for row in rows
         ]
 
     def _hit(self, row: dict[str, Any], score: float, placements: Sequence[dict[str, Any]], marks: Sequence[Span]) -> Hit:
         cells = row.get("tagged_rows") or []
-        labels = row.get("page_labels") or [None] * len(row["regions"])
-        # A label that is the page's number says nothing more.
-        regions = [
-            CitedRegion(
-                page=region["page"], bbox=region["bbox"], label=label if label and label != str(region["page"]) else None
-            )
-            for region, label in zip(row["regions"], labels, strict=True)
-        ]
+        labels = page_labels(row)
+        regions = [CitedRegion(**region, label=labels[region["page"]]) for region in row["regions"]]
         return Hit.model_validate(
             {name: value for name, value in row.items() if name in _HIT_FIELDS}
             | {
@@ -451,18 +468,25 @@ def open_version(workspace: Workspace, version: str, settings: Callable[[], Corp
     if manifest is not None:
         embeddings = stored_embedding_models(manifest.parameters)
     check_index_files(workspace, version, digests=True)
+    embedders = Embedders(spaces, then=embeddings, now=lambda: settings().embedding_models)
+
+    def sentence_vectors(texts: Sequence[str]) -> Vector:
+        return cast(TextEmbedder, embedders[NEARNESS.name]).embed_documents(texts)
+
     return OpenVersion(
         workspace=workspace,
         version=version,
         index=workspace.index(version),
         settings=settings,
-        embedders=Embedders(spaces, then=embeddings, now=lambda: settings().embedding_models),
+        embedders=embedders,
         template=TagTemplate(tags.template),
         counts=counts,
         sources=sources,
         pages=pages,
         tagged=tagged_copies(workspace.store, version),
         converted=read_converted(workspace.store, version),
+        tables=VersionTables(workspace.store, version, sources, pages),
+        sentence_vectors=SentenceVectors(sentence_vectors),
         has_pages=has_pages,
         own_fields=OwnFields(read_documents_columns(workspace.store, version), fields, supersedes, settings),
         calibration=(manifest and manifest.calibration) or default_calibration(spaces[NEARNESS.name].model.name),

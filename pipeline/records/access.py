@@ -3,18 +3,15 @@
 ``access/CURRENT`` names ``access/<digest>.parquet``, which has a row for each set of principals with the documents of that set.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from backends.stores.objects import read_table, reading, unless_damaged
 from pipeline.corpus.statements import AccessStatement, Statements
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.ledger import read_ledger
+from pipeline.records.ledger import indexed_sources, readable_ledger
 from pipeline.records.publication import note_event, this_person
 from schemas.access import NOBODY, Principals, narrowest
 from schemas.base import Frozen
@@ -24,7 +21,6 @@ from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 from schemas.reports import AccessReport, SourceAccess
 from schemas.rights import Rights
-from schemas.versions import Status
 
 FOLDER = "access"
 CURRENT = f"{FOLDER}/CURRENT"
@@ -88,7 +84,8 @@ def apply_rights(
         store.put(rights_file(digest), data)
         applied = CurrentRights(digest=digest, at=datetime.now(UTC), by=by or this_person())
         if store.swap(CURRENT, applied.model_dump_json().encode(), etag):
-            _prune(store, {rights_file(digest), *([rights_file(current.digest)] if current is not None else [])})
+            # Readers may still be reading those that held until now.
+            remove_rights(store, {rights_file(digest), *([rights_file(current.digest)] if current is not None else [])})
             # Another process, which applied rights just before, may have taken these for old ones.
             if not store.exists(rights_file(digest)):
                 store.put(rights_file(digest), data)
@@ -97,8 +94,8 @@ def apply_rights(
             return applied, changed
 
 
-def _prune(store: ObjectStore, kept_names: Container[str]) -> None:
-    """Remove rights that hold no more, but for those that readers may be reading; the audit log keeps the history."""
+def remove_rights(store: ObjectStore, kept_names: Container[str]) -> None:
+    """Remove rights that hold no more; the audit log keeps the history."""
     for name in store.names(FOLDER):
         if name != CURRENT and name not in kept_names:
             store.delete(name)
@@ -126,12 +123,12 @@ def _stated(workspace: Workspace, sources: Mapping[str, Sequence[str]]) -> dict[
 def _readers(
     sources: Mapping[str, Sequence[str]], stated: Mapping[str, AccessStatement], before: Rights | None
 ) -> dict[str, Principals]:
-    def readers(doc_id: str, names: Iterable[str]) -> Principals:
-        stated_principals = [stated[source].principals for source in names]
+    readers = {}
+    for doc_id, names in sources.items():
         earlier = before.readers(doc_id) if before is not None else NOBODY
-        return narrowest(earlier if principals is None else principals for principals in stated_principals)
-
-    return {doc_id: readers(doc_id, names) for doc_id, names in sources.items()}
+        stated_principals = (stated[source].principals for source in names)
+        readers[doc_id] = narrowest(earlier if principals is None else principals for principals in stated_principals)
+    return readers
 
 
 def access_report(workspace: Workspace, principals: Principals | None, globs: Sequence[str]) -> AccessReport:
@@ -161,18 +158,11 @@ def access_report(workspace: Workspace, principals: Principals | None, globs: Se
     return AccessReport(corpus=workspace.corpus.name, at=current.at, by=current.by, documents=len(sources), sources=rows)
 
 
-def current_sources(store: ObjectStore) -> dict[str, list[str]]:
+def current_sources(store: ObjectStore) -> dict[str, tuple[str, ...]]:
     """Return the sources of each document of any kept version: those of the newest version that has it."""
-    sources: dict[str, list[str]] = {}
-    for version in reversed(store.folders("versions")):
-        ledger = unless_damaged(partial(read_ledger, store, version))
-        if ledger is None:
-            continue
-        indexed = ledger.table.filter(pc.equal(ledger.table.column("status"), pa.scalar(str(Status.INDEXED))))
-        of_version: dict[str, list[str]] = {}
-        for doc_id, source in zip(*(indexed.column(name).to_pylist() for name in ("doc_id", "source")), strict=True):
-            of_version.setdefault(str(doc_id), []).append(str(source))
-        sources = of_version | sources
+    sources: dict[str, tuple[str, ...]] = {}
+    for version in store.folders("versions"):
+        sources |= indexed_sources(readable_ledger(store, version))
     return sources
 
 

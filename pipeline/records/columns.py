@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from backends.stores.objects import read_table
+from backends.stores.objects import read_table, unless_damaged
 from pipeline.corpus.statements import Statements, Value, parse_value
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.access import read_current, read_rights, update_rights
@@ -16,7 +16,7 @@ from pipeline.records.evidence import row_files
 from pipeline.records.ledger import indexed_sources, read_ledger
 from pipeline.records.publication import readable_pointer
 from schemas.corpus.documents import PDF_KEYS, TITLE, Supersedes
-from schemas.errors import DamagedError, UserError
+from schemas.errors import UserError
 from schemas.filters import ACCESS, SUPERSEDED, FieldType, field_column
 from schemas.ids import key, version_file
 from schemas.parquet import to_parquet
@@ -87,12 +87,8 @@ def _values(workspace: Workspace, version: str, sources: Mapping[str, Sequence[s
 def _pdf_metadata(workspace: Workspace, version: str, doc_ids: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the metadata of PDFs, taken from the live version's record if it has them; kept with the version."""
     store, live = workspace.store, readable_pointer(workspace.store)
-    metadata_by_document: dict[str, dict[str, str]] = {}
-    if live is not None:
-        with contextlib.suppress(DamagedError):
-            table = read_table(store, version_file(live.version, _PDF_FILE))
-            if {*PDF_KEYS} <= {*table.column_names}:  # an earlier release read fewer entries
-                metadata_by_document = {row.pop("doc_id"): row for row in table.to_pylist()}
+    table = unless_damaged(lambda: read_table(store, version_file(live.version, _PDF_FILE))) if live else None
+    metadata_by_document = {row.pop("doc_id"): row for row in table.to_pylist()} if table is not None else {}
     try:
         passwords = workspace.passwords()
     except UserError:  # encrypted documents have no metadata then

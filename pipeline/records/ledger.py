@@ -29,11 +29,8 @@ def readable_ledger(store: ObjectStore, version: str) -> Sequence[LedgerRow]:
 
 
 def write_ledger(store: ObjectStore, version: str, rows: Rows[LedgerRow]) -> None:
-    """Write a version's ledger; a column that an earlier release doesn't know is left out if it is empty."""
-    table = rows.table
-    if table.column("newer").null_count == table.num_rows:
-        table = table.drop_columns(["newer"])
-    store.replace(version_file(version, _FILE), to_parquet(table))
+    """Write a version's ledger."""
+    store.replace(version_file(version, _FILE), to_parquet(rows.table))
 
 
 def indexed_pages(rows: Iterable[LedgerRow]) -> dict[str, int]:

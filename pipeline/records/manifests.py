@@ -167,8 +167,7 @@ def write_inventory(store: ObjectStore, version: str) -> str:
 
 def read_inventory(store: ObjectStore, version: str) -> tuple[Item, ...]:
     """Return the files of a version's folder that never change."""
-    items = rows_of(Item, read_table(store, version_file(version, FILE), schema_of(Item)))
-    return tuple(item for item in items if item.name != version_file(version, INDEX_FILE))  # older releases list it
+    return rows_of(Item, read_table(store, version_file(version, FILE), schema_of(Item)))
 
 
 def missing_or_cut(store: ObjectStore, version: str) -> Iterator[DamagedError]:

@@ -417,7 +417,7 @@ def _write_lists(
     store.replace(version_file(version, DOCUMENTS), to_parquet(table_of(DocumentFacts, documents)))
     listed = VersionParts(parts=tuple(parts), words=words, figures=figures)
     store.replace(version_file(version, _PARTS), listed.model_dump_json().encode())
-    return {"figures": facts.figures(), **_counts(documents), "evidence_bytes": sum(part.bytes for part in parts)}
+    return {"figures": facts.figures(), **count_documents(documents), "evidence_bytes": sum(part.bytes for part in parts)}
 
 
 def _facts(doc_id: str, rows: VersionRows) -> DocumentFacts:
@@ -444,8 +444,8 @@ OF_TYPE = "documents_of_"
 """Prefix of the counts of documents by type."""
 
 
-def _counts(documents: Sequence[DocumentFacts]) -> dict[str, int]:
-    """Return the counts of a version as the note of ``assemble`` has them."""
+def count_documents(documents: Sequence[DocumentFacts]) -> dict[str, int]:
+    """Return the counts of documents' rows as the note of ``assemble`` has them."""
     languages = Counter(facts.language for facts in documents if facts.language is not None)
     types = Counter(facts.doc_type for facts in documents if facts.doc_type is not None)
     modalities = {str(modality): sum(getattr(facts, modality) for facts in documents) for modality in Modality}

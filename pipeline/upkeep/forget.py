@@ -333,9 +333,7 @@ def _forget_rights(store: ObjectStore, deletion: _Deletion, event: AuditEvent) -
         return Rights({doc_id: readers for doc_id, readers in before or () if doc_id not in deletion.doc_ids})
 
     current, _ = access.apply_rights(store, without, by=event.by, reason=event.reason)
-    for name in store.names(access.FOLDER):
-        if name not in (access.CURRENT, access.rights_file(current.digest)):
-            store.delete(name)
+    access.remove_rights(store, {access.rights_file(current.digest)})
 
 
 def _make_version(workspace: Workspace, base: Manifest, deletion: _Deletion, report: Report) -> str:

@@ -46,12 +46,7 @@ def maximum_embedding_cost(price: Price, characters: int, calls: int) -> Spent:
 
 def spent_on(descriptions: Sequence[Description]) -> Spent:
     """Return the recorded cost of descriptions."""
-    return Spent(
-        calls=sum(description.calls for description in descriptions),
-        input_tokens=sum(description.input_tokens for description in descriptions),
-        output_tokens=sum(description.output_tokens for description in descriptions),
-        money=sum(description.money for description in descriptions),
-    )
+    return Spent(**{name: sum(getattr(description, name) for description in descriptions) for name in Spent.model_fields})
 
 
 class Budget:

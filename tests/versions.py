@@ -76,23 +76,22 @@ def number(
 def content_conserved(
     documents: Iterable[check.DocumentContent], evidence: pa.Table, placements: pa.Table, names: check.Names
 ) -> list[GateVerdict]:
-    law = check.ContentConserved()
-    rows = VersionRows(evidence, placements)
+    tally, rows = check.Tally(), VersionRows(evidence, placements)
     for document in documents:
-        law.look(document, rows.of([document.doc_id]))
-    return law.verdicts(names)
+        tally.look_at_content(document, rows.of([document.doc_id]))
+    return [tally.verdict(law, names) for law in (check.PAGES, check.FIGURES)]
 
 
 def tags_are_placements(evidence: pa.Table, placements: pa.Table, template: TagTemplate, names: check.Names) -> GateVerdict:
-    law = check.TagsArePlacements(template)
-    law.look(VersionRows(evidence, placements))
-    return law.verdict(names)
+    tally = check.Tally()
+    tally.look_at_tags(VersionRows(evidence, placements), template)
+    return tally.verdict(check.PLACED_TAGS, names)
 
 
 def tags_resolve(evidence: pa.Table, placements: pa.Table, template: TagTemplate, names: check.Names) -> GateVerdict:
-    law = check.TagsResolve(template)
-    law.look(VersionRows(evidence, placements))
-    return law.verdict(names)
+    tally = check.Tally()
+    tally.look_at_tags(VersionRows(evidence, placements), template)
+    return tally.verdict(check.RESOLVED_TAGS, names)
 
 
 def one_figure_a_number(placements: pa.Table, names: check.Names) -> GateVerdict:

@@ -61,11 +61,13 @@ from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
 from tasks.enriching.spaces import SPACES
 from tasks.versions.check import (
+    FIGURES,
+    PAGES,
     PLACED,
-    ContentConserved,
+    PLACED_TAGS,
+    RESOLVED_TAGS,
     DocumentContent,
-    TagsArePlacements,
-    TagsResolve,
+    Tally,
     documents_conserved,
     documents_gone,
     figures_are_their_names,
@@ -184,7 +186,7 @@ class _ToExamine:
 class _Examined:
     """Facts of the rows of some documents; indices of rows count from the first of them."""
 
-    laws: "_Laws"
+    laws: Tally
     evidence_ids: list[str]
     keys: pa.Table
     figures: tuple[pa.Table, pa.Table]
@@ -192,19 +194,6 @@ class _Examined:
     pages: pa.Table
     """``doc_id`` and ``page`` of each row."""
     broken: BrokenRows
-
-
-class _Laws:
-    """The laws that each document holds or breaks by itself."""
-
-    def __init__(self, template: TagTemplate) -> None:
-        self.content = ContentConserved()
-        self.placed, self.resolved = TagsArePlacements(template), TagsResolve(template)
-
-    def merge(self, laws: "_Laws") -> None:
-        self.content.merge(laws.content)
-        self.placed.merge(laws.placed)
-        self.resolved.merge(laws.resolved)
 
 
 class CheckActor:
@@ -225,14 +214,13 @@ class CheckActor:
                 return [Outcome(figure, self._decode(figure)) for figure, _ in batch]
 
     def _examine(self, documents: Mapping[str, _ToExamine]) -> _Examined:
-        laws = _Laws(TagTemplate(self._workspace.corpus.tags.template))
+        laws = Tally()
         rows_by_document = dict(rows_of_documents(self._store, self._version, documents.keys()))
         rows = VersionRows.joined(rows_by_document.values())
         for doc_id, document in documents.items():
             if document.is_new:
-                laws.content.look(self._content_of(doc_id), rows_by_document.get(doc_id, VersionRows.joined(())))
-        laws.placed.look(rows)
-        laws.resolved.look(rows)
+                laws.look_at_content(self._content_of(doc_id), rows_by_document.get(doc_id, VersionRows.joined(())))
+        laws.look_at_tags(rows, TagTemplate(self._workspace.corpus.tags.template))
         row_texts = passages(rows.evidence)
         vectors_off = {length_of(vectors.space.name): _vectors_off(vectors, rows.evidence) for vectors in self._spaces}
         n_tokens = np.array(self._count_tokens([str(row.text) for row in row_texts]), np.int32)
@@ -299,7 +287,7 @@ class _VersionData:
         } | (self._documents.keys() - inherited.documents)
         for name, schema in (("placed", PLACED), ("ids", KEYED), ("keys", KEYED)):
             tables.create(name, schema)
-        self._laws = _Laws(TagTemplate(workspace.corpus.tags.template))
+        self._laws = Tally()
         self._pages, self._broken, self._n_rows = [_PAGES.empty_table()], dict[str, list[NDArray[np.int64]]](), 0
 
     def to_examine(self) -> Set[str]:
@@ -402,9 +390,9 @@ class _VersionData:
         )
         rows_in_parts = sum(part.rows for part in self._parts.parts)
         return [
-            *self._laws.content.verdicts(self.names),
+            *(self._laws.verdict(law, self.names) for law in (PAGES, FIGURES)),
             rows_reused(before, now, self._inherited.documents, rows_in_parts, self.names),
-            *(law.verdict(self.names) for law in (self._laws.placed, self._laws.resolved)),
+            *(self._laws.verdict(law, self.names) for law in (PLACED_TAGS, RESOLVED_TAGS)),
             one_figure_a_number(
                 *self._contradictory("number", "figure_id"), *self._contradictory("figure_id", "number"), self.names
             ),

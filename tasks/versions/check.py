@@ -69,63 +69,40 @@ class DocumentContent:
     pictured: Collection[int] = frozenset()
 
 
-class _Tally:
-    """Counts and violations."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.violations: list[Violation] = []
-
-    def merge(self, tally: "_Tally") -> None:
-        """Add what another one counted."""
-        self.counts.update(tally.counts)
-        self.violations += tally.violations
-
+PAGES, FIGURES, PLACED_TAGS, RESOLVED_TAGS = "pages conserved", "figures conserved", "tags are placements", "tags resolve"
+"""The laws that each document holds or breaks by itself."""
 
 _INDEXED, _QUARANTINED = "indexed", "quarantined"
-
-
-@dataclass(frozen=True, slots=True)
-class _LostContent:
-    how: str
-
-
-class _Fates(_Tally):
-    """What became of pages, or of figures."""
-
-    def add(self, fate: str | _LostContent, doc_id: str, page: int) -> None:
-        if isinstance(fate, _LostContent):
-            self.violations.append(Violation(doc_id, page, fate.how))
-        else:
-            self.counts[fate] += 1
-
-    def verdict(self, gate: str, kind: str, names: Names) -> GateVerdict:
-        total = self.counts.total() + len(self.violations)
-        left_out = {fate: count for fate, count in self.counts.items() if fate not in (_INDEXED, _QUARANTINED)}
-        reasons = "; ".join(f"{count} {fate}" for fate, count in sorted(left_out.items()))
-        summary = (
-            f"{total} {kind} in, {self.counts[_INDEXED]} indexed, {self.counts[_QUARANTINED]} quarantined, "
-            f"{sum(left_out.values())} left out" + (f" ({reasons})" if reasons else "")
-        )
-        return _gate_verdict(gate, self.violations, summary, names)
-
-
 _NO_ROWS = VersionRows.joined(())
 
 
-class ContentConserved:
-    """Checks that every page and figure is indexed, in quarantine, or left out for a reason.
-
-    A page needs a row other than its whole-page row, a failure, or nothing to index: no words, or running heads alone.
-    ``pictured`` pages need a whole-page row. A figure needs a tag and, if it is content, a row; else a failure on its page,
-    or an untagged role with a reason.
-    """
+class Tally:
+    """What was counted for each law, and where it is broken. It pickles."""
 
     def __init__(self) -> None:
-        self._pages, self._figures = _Fates(), _Fates()
+        self.counts: dict[str, Counter[str]] = defaultdict(Counter)
+        self.violations: dict[str, list[Violation]] = defaultdict(list)
 
-    def look(self, document: DocumentContent, rows: VersionRows = _NO_ROWS) -> None:
-        """Examine a document and all of its rows."""
+    def merge(self, tally: "Tally") -> None:
+        """Add what was found in other documents."""
+        for law, counts in tally.counts.items():
+            self.counts[law].update(counts)
+        for law, violations in tally.violations.items():
+            self.violations[law] += violations
+
+    def _add(self, law: str, fate: str | Violation) -> None:
+        if isinstance(fate, Violation):
+            self.violations[law].append(fate)
+        else:
+            self.counts[law][fate] += 1
+
+    def look_at_content(self, document: DocumentContent, rows: VersionRows = _NO_ROWS) -> None:
+        """Examine a document and all of its rows: each page and figure is indexed, in quarantine, or left out for a reason.
+
+        A page needs a row other than its whole-page row, a failure, or nothing to index: no words, or running heads alone.
+        ``pictured`` pages need a whole-page row. A figure needs a tag and, if it is content, a row; else a failure on its
+        page, or an untagged role with a reason.
+        """
         pages_with_rows, pages_with_picture, figures_with_rows = set[int](), set[int](), set[str | None]()
         for row in _rows(rows.evidence, "modality", "regions", "figure_id"):
             pages = (region["page"] for region in row["regions"])
@@ -136,23 +113,58 @@ class ContentConserved:
                 figures_with_rows.add(row["figure_id"])
         placement_rows = {row["order"]: row for row in _rows(rows.placements, "order", "role", "number", "reason")}
         for page in document.pages:
-            fate = _fate_of_page(page, document, pages_with_rows, pages_with_picture)
-            self._pages.add(fate, document.doc_id, page.page)
+            self._add(PAGES, _fate_of_page(page, document, pages_with_rows, pages_with_picture))
         for placement in document.placements:
-            fate = _fate_of_figure(placement, placement_rows.get(placement.order), document, figures_with_rows)
-            self._figures.add(fate, document.doc_id, placement.page)
+            self._add(FIGURES, _fate_of_figure(placement, placement_rows.get(placement.order), document, figures_with_rows))
 
-    def merge(self, conserved: "ContentConserved") -> None:
-        """Add what another one examined."""
-        self._pages.merge(conserved._pages)
-        self._figures.merge(conserved._figures)
+    def look_at_tags(self, rows: VersionRows, template: TagTemplate) -> None:
+        """Examine rows of whole documents: their text has one tag for each tagged placement, and each leads to its figure.
 
-    def verdicts(self, names: Names) -> list[GateVerdict]:
-        """Return the verdicts."""
-        return [
-            self._pages.verdict("pages conserved", "pages", names),
-            self._figures.verdict("figures conserved", "figures", names),
-        ]
+        Figures' rows repeat their tags, and don't count. ``figure_refs`` name figures of the document, and no placeholder or
+        broken tag is left.
+        """
+        pages_written: dict[tuple[str, str], list[int]] = defaultdict(list)
+        pages_placed: dict[tuple[str, str], list[int]] = defaultdict(list)
+        figures: dict[str, set[str]] = defaultdict(set)
+        for row in _rows(rows.placements, "doc_id", "page", "figure_id", "number"):
+            if row["number"] is not None:
+                pages_placed[row["doc_id"], row["number"]].append(row["page"])
+                figures[row["doc_id"]].add(row["figure_id"])
+        for row in _rows(rows.evidence, "doc_id", "page", "modality", "tagged_text", "figure_refs"):
+            doc_id, parts = row["doc_id"], template.split(row["tagged_text"])
+            numbers = [number for _, number in parts if number is not None]
+            self.counts[RESOLVED_TAGS]["tags"] += len(numbers)
+            faults = [f"tag {number} leads nowhere" for number in numbers if (doc_id, number) not in pages_placed]
+            faults += [f"figure {ref[:12]} leads nowhere" for ref in row["figure_refs"] if ref not in figures[doc_id]]
+            # Words of a document that look like a tag were disarmed when it was read, so any others come from a broken tag.
+            faults += ["a tag is broken" for words, number in parts if number is None and not is_disarmed(words)]
+            self.violations[RESOLVED_TAGS] += [Violation(doc_id, row["page"], fault) for fault in faults]
+            for number in numbers if row["modality"] != Modality.FIGURE else ():
+                pages_written[doc_id, number].append(row["page"])
+        for key in sorted(pages_written.keys() | pages_placed.keys()):
+            placed_on, written_on = pages_placed.get(key, []), pages_written.get(key, [])
+            if len(placed_on) != len(written_on):
+                message = f"tag {key[1]} is placed {len(placed_on)} times and written {len(written_on)} times"
+                self.violations[PLACED_TAGS].append(Violation(key[0], min(placed_on or written_on), message))
+        counts = {"written": sum(map(len, pages_written.values())), "placed": sum(map(len, pages_placed.values()))}
+        self.counts[PLACED_TAGS].update(counts)
+
+    def verdict(self, law: str, names: Names) -> GateVerdict:
+        """Return the verdict on a law."""
+        counts, violations = self.counts[law], self.violations[law]
+        if law == PLACED_TAGS:
+            summary = f"{counts['written']} tags written for {counts['placed']} tagged placements"
+        elif law == RESOLVED_TAGS:
+            summary = f"all {counts['tags']} tags lead to figures of their own document"
+        else:
+            left_out = {fate: count for fate, count in counts.items() if fate not in (_INDEXED, _QUARANTINED)}
+            reasons = "; ".join(f"{count} {fate}" for fate, count in sorted(left_out.items()))
+            summary = (
+                f"{counts.total() + len(violations)} {law.partition(' ')[0]} in, {counts[_INDEXED]} indexed, "
+                f"{counts[_QUARANTINED]} quarantined, {sum(left_out.values())} left out"
+                + (f" ({reasons})" if reasons else "")
+            )
+        return _gate_verdict(law, violations, summary, names)
 
 
 def rows_reused(
@@ -182,9 +194,9 @@ def rows_reused(
 
 def _fate_of_page(
     page: Page, document: DocumentContent, pages_with_rows: Collection[int], pages_with_picture: Collection[int]
-) -> str | _LostContent:
+) -> str | Violation:
     if page.page in document.pictured and page.page not in pages_with_picture:
-        return _LostContent("a page has a picture and no row of its own")
+        return Violation(document.doc_id, page.page, "a page has a picture and no row of its own")
     # Before failures, since a page of which a part can't be read still has rows of the rest.
     if page.page in pages_with_rows:
         return _INDEXED
@@ -193,7 +205,9 @@ def _fate_of_page(
     if page.characters == 0:
         scanned = any(placement.page == page.page and placement.role is Role.PAGE_SCAN for placement in document.placements)
         return "of which no words were read" if scanned else "without words"
-    return "with running heads alone" if page.page in document.marginal else _LostContent("a page has words and no row")
+    if page.page in document.marginal:
+        return "with running heads alone"
+    return Violation(document.doc_id, page.page, "a page has words and no row")
 
 
 def _fate_of_figure(
@@ -201,80 +215,19 @@ def _fate_of_figure(
     row: Mapping[str, Any] | None,
     document: DocumentContent,
     figures_with_rows: Collection[str | None],
-) -> str | _LostContent:
+) -> str | Violation:
     if row is None:
-        return _LostContent("a figure has no placement")
+        return Violation(document.doc_id, placement.page, "a figure has no placement")
     if row["number"] is not None:
         # Icons have a tag in the text, and no row.
         has_row = row["role"] != Role.CONTENT or placement.figure_id in figures_with_rows
-        return _INDEXED if has_row else _LostContent("a figure has no row")
+        return _INDEXED if has_row else Violation(document.doc_id, placement.page, "a figure has no row")
     # A picture that can't be read has no id, and the failure of its page accounts for it.
     if placement.figure_id is None and placement.page in document.failed:
         return _QUARANTINED
-    left_out = row["role"] not in TAGGED and row["reason"]
-    return str(row["role"]) if left_out else _LostContent("a figure has no tag, and nothing says why")
-
-
-class TagsArePlacements(_Tally):
-    """Checks that a document's text has one tag for each tagged placement; figures' rows repeat theirs, and don't count."""
-
-    def __init__(self, template: TagTemplate) -> None:
-        super().__init__()
-        self._template = template
-
-    def look(self, rows: VersionRows) -> None:
-        """Examine rows of the version."""
-        pages_written: dict[tuple[str, str], list[int]] = defaultdict(list)
-        pages_placed: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for row in _rows(rows.evidence, "doc_id", "page", "modality", "tagged_text"):
-            if row["modality"] != Modality.FIGURE:
-                for number in self._template.numbers(row["tagged_text"]):
-                    pages_written[row["doc_id"], number].append(row["page"])
-        for row in _tagged_rows(rows.placements):
-            pages_placed[row["doc_id"], row["number"]].append(row["page"])
-        for doc_id, number in sorted(pages_written.keys() | pages_placed.keys()):
-            placed_on, written_on = pages_placed[doc_id, number], pages_written[doc_id, number]
-            if len(placed_on) != len(written_on):
-                message = f"tag {number} is placed {len(placed_on)} times and written {len(written_on)} times"
-                self.violations.append(Violation(doc_id, min(placed_on or written_on), message))
-        self.counts["written"] += sum(map(len, pages_written.values()))
-        self.counts["placed"] += sum(map(len, pages_placed.values()))
-
-    def verdict(self, names: Names) -> GateVerdict:
-        """Return the verdict."""
-        summary = f"{self.counts['written']} tags written for {self.counts['placed']} tagged placements"
-        return _gate_verdict("tags are placements", self.violations, summary, names)
-
-
-class TagsResolve(_Tally):
-    """Checks that tags and ``figure_refs`` name figures of their own document, and that no placeholder or broken tag is left."""
-
-    def __init__(self, template: TagTemplate) -> None:
-        super().__init__()
-        self._template = template
-
-    def look(self, rows: VersionRows) -> None:
-        """Examine rows of the version."""
-        numbers: dict[str, set[str]] = defaultdict(set)
-        figures: dict[str, set[str]] = defaultdict(set)
-        for row in _tagged_rows(rows.placements):
-            numbers[row["doc_id"]].add(row["number"])
-            figures[row["doc_id"]].add(row["figure_id"])
-        for row in _rows(rows.evidence, "doc_id", "page", "tagged_text", "figure_refs"):
-            doc_id, parts = row["doc_id"], self._template.split(row["tagged_text"])
-            tag_numbers = [number for _, number in parts if number is not None]
-            self.counts["tags"] += len(tag_numbers)
-            faults = [f"tag {number} leads nowhere" for number in tag_numbers if number not in numbers[doc_id]]
-            faults += [f"figure {ref[:12]} leads nowhere" for ref in row["figure_refs"] if ref not in figures[doc_id]]
-            # Words of a document that look like a tag were disarmed when it was read, so any others come from a broken tag.
-            faults += ["a tag is broken" for words, number in parts if number is None and not is_disarmed(words)]
-            self.violations += [Violation(doc_id, row["page"], fault) for fault in faults]
-
-    def verdict(self, names: Names) -> GateVerdict:
-        """Return the verdict."""
-        return _gate_verdict(
-            "tags resolve", self.violations, f"all {self.counts['tags']} tags lead to figures of their own document", names
-        )
+    if row["role"] not in TAGGED and row["reason"]:
+        return str(row["role"])
+    return Violation(document.doc_id, placement.page, "a figure has no tag, and nothing says why")
 
 
 PLACED = pa.schema([PLACEMENTS.field(name) for name in ("doc_id", "page", "figure_id", "number")])
@@ -386,11 +339,6 @@ def documents_gone(ledger: Sequence[LedgerRow], before: Sequence[LedgerRow], bou
 
 def _rows(table: pa.Table, *columns: str) -> list[dict[str, Any]]:
     return table.select(list(columns)).to_pylist()
-
-
-def _tagged_rows(placements: pa.Table) -> Iterable[dict[str, Any]]:
-    rows = _rows(placements, "doc_id", "page", "figure_id", "number")
-    return (row for row in rows if row["number"] is not None)
 
 
 def _gate_verdict(gate: str, violations: Sequence[Violation], summary: str, names: Names) -> GateVerdict:

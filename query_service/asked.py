@@ -11,7 +11,6 @@ from typing import cast
 
 from fastapi import Request
 
-from pipeline.published.asked import keep_asked
 from pipeline.published.corpus import PublishedCorpus
 from query_service.telemetry import metrics_of
 from schemas.answers import AnswerResult
@@ -102,7 +101,7 @@ class AskedCounts:
                 **{name: day.counts[name] for name in ("asked", "abstained", "unsure")},
             )
         try:
-            keep_asked(corpus, self._process, asked_of_day)
+            corpus.keep_asked(self._process, asked_of_day)
         except InsetError:
             day.is_written = False
             raise

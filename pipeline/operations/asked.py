@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.records.asked import read_asked
+from pipeline.records.feedback import read_asked
 from pipeline.records.ledger import indexed_sources, read_ledger
 from pipeline.records.publication import read_pointer
 from schemas.asked import AskedOfDay, UnansweredQuestion

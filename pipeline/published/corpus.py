@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from backends.models.pictures import receive
 from backends.stores.objects import damage
@@ -22,15 +23,15 @@ from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.answering import AnswerPlan, answer_events
-from pipeline.published.feedback import regions_of
 from pipeline.published.pinned import PinnedQuestions
 from pipeline.published.readers import READERS_KEPT, ReaderVersion, RightsReader
 from pipeline.published.version import OpenVersion, open_version
-from pipeline.records.feedback import add_feedback
+from pipeline.records.feedback import add_feedback, write_asked
 from pipeline.records.manifests import manifest_name
 from pipeline.records.publication import list_versions, nothing_live, read_pointer, resolve_version
 from schemas.access import Principals
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerPreset, AnswerPresetInfo, AnswerResult
+from schemas.asked import AskedOfDay
 from schemas.corpus import Corpus
 from schemas.corpus.operations import OperationOptions
 from schemas.errors import (
@@ -44,7 +45,7 @@ from schemas.errors import (
     UserError,
 )
 from schemas.evidence import SearchResult
-from schemas.feedback import Feedback
+from schemas.feedback import Feedback, FeedbackRegion
 from schemas.filters import Modality
 from schemas.reports import CorpusOverview, SearchPreset, VersionList
 from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
@@ -52,6 +53,7 @@ from schemas.rights import Rights
 from schemas.versions import Pointer
 from tasks.answering.answer_presets import answer_preset_info, with_settings
 from tasks.answering.compose import answer_prompts
+from tasks.answering.confidence import NEARNESS
 from tasks.answering.presets import changed, preset_info
 from tasks.answering.retrieve import compares_pictures, takes_pictures
 from tasks.answering.rewrite import with_synonyms
@@ -361,16 +363,21 @@ class PublishedCorpus:
         Raises ``NotFoundError`` for rows and figures that the reader may not see.
         """
         with self.opened(version) as opened:
-            regions = regions_of(opened, evidence_ids, figure_ids)
-            names_callers = self._settings().operations.feedback_names
-            entry = Feedback(
-                at=datetime.now(UTC),
-                version=opened.version,
-                regions=regions,
-                by=by if names_callers else None,
-                **entry_fields,
-            )
+            regions = _regions(opened, evidence_ids, figure_ids)
+            named = by if self.operations.feedback_names else None
+            entry = Feedback(at=datetime.now(UTC), version=opened.version, regions=regions, by=named, **entry_fields)
             return add_feedback(self._workspace.store, entry)
+
+    def keep_asked(self, process: str, asked_of_day: AskedOfDay) -> None:
+        """Store what a process has counted of a day, with the vectors of unanswered questions."""
+        with self.opened(asked_of_day.version) as opened:
+            questions = [
+                question.model_copy(
+                    update={"vector": opened.question(question.text).vector(NEARNESS.name).round(4).tolist()}
+                )
+                for question in asked_of_day.unanswered
+            ]
+            write_asked(self._workspace.store, process, asked_of_day.model_copy(update={"unanswered": questions}))
 
     def answer_presets(self, version: str | None = None) -> list[AnswerPresetInfo]:
         """Return all answer presets, the default first, with what the corpus file or the version lacks for each."""
@@ -463,6 +470,31 @@ class PublishedCorpus:
         """End the processes that draw pages, unless they are shared."""
         if self._owns_drawer:
             self.drawer.close()
+
+
+def _regions(opened: OpenVersion, evidence_ids: Sequence[str], figure_ids: Sequence[str]) -> list[FeedbackRegion]:
+    """Return the regions of rows and figures; a figure's is in a document of the rows where it stands in one.
+
+    Raises ``NotFoundError`` where the version, as its reader sees it, has no such row or figure.
+    """
+    rows = {str(row["evidence_id"]): row for row in opened.index.fetch(list(dict.fromkeys(evidence_ids)))}
+    named: list[tuple[str, Mapping[str, Any]]] = []
+    for evidence_id in evidence_ids:
+        if evidence_id not in rows:
+            raise NotFoundError(f"{opened.name} has no row {evidence_id}")
+        named.append(("evidence_id", rows[evidence_id]))
+    doc_ids, placed = {row["doc_id"] for _, row in named}, opened.placed_figures
+    for figure_id in figure_ids:
+        placements = placed.filter(pc.equal(placed.column("figure_id"), pa.scalar(figure_id))).to_pylist()
+        if not placements:
+            raise NotFoundError(f"{opened.name} has no figure {figure_id}")
+        named.append(("figure_id", min(placements, key=lambda placement: placement["doc_id"] not in doc_ids)))
+    return [
+        FeedbackRegion(
+            **{field: row[field] for field in ("doc_id", "page", "bbox", name)}, source=opened.sources[row["doc_id"]][0]
+        )
+        for name, row in named
+    ]
 
 
 def _search_preset(preset: Preset) -> SearchPreset:

@@ -1,12 +1,16 @@
-"""What readers said of answers, an object each below ``feedback/<version>/``, and ``DECISIONS.json``: what became of it."""
+"""What readers said of answers, an object each below ``feedback/<version>/``, and ``DECISIONS.json``: what became of it.
 
-from collections.abc import Callable, Mapping
+What readers asked is below ``asked/<version>/``, an object for each day and process of the service, which replaces its own.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from backends.stores.objects import change_model, read_changing, read_model, unless_damaged
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.workspace import Workspace
+from schemas.asked import AskedOfDay
 from schemas.errors import UserError
 from schemas.feedback import Decision, Decisions, Feedback
 from schemas.ids import MOMENT
@@ -36,6 +40,21 @@ def read_feedback(store: ObjectStore) -> list[Feedback]:
     names = sorted(store.names(FOLDER), key=_moment, reverse=True)
     entries = (unless_damaged(partial(read_model, store, name, Feedback)) for name in names)
     return [entry for entry in entries if entry is not None]
+
+
+def write_asked(store: ObjectStore, process: str, asked_of_day: AskedOfDay) -> None:
+    """Replace what a process has counted of a day."""
+    name = f"{ASKED}/{asked_of_day.version}/{asked_of_day.day:%Y%m%d}-{process}.json"
+    store.replace(name, asked_of_day.model_dump_json().encode())
+
+
+def read_asked(store: ObjectStore, days: int) -> Iterator[AskedOfDay]:
+    """Yield what was counted on the last days, without damaged objects."""
+    since = f"{datetime.now(UTC) - timedelta(days=days):%Y%m%d}"
+    for name in store.names(ASKED):
+        asked_of_day = unless_damaged(partial(read_model, store, name, AskedOfDay)) if _moment(name) > since else None
+        if asked_of_day is not None:
+            yield asked_of_day
 
 
 def remove_old_feedback(store: ObjectStore, keep_days: int) -> None:

@@ -9,9 +9,8 @@ from fastapi.testclient import TestClient
 
 from pipeline.corpus.workspace import open_workspace
 from pipeline.operations.asked import asked_summary
-from pipeline.records.asked import read_asked
 from pipeline.records.feedback import ASKED as FOLDER
-from pipeline.records.feedback import remove_old_feedback
+from pipeline.records.feedback import read_asked, remove_old_feedback
 from pipeline.upkeep.forget import forget
 from query_service.telemetry import metrics_of
 from schemas.asked import redacted

@@ -9,8 +9,7 @@ from fastapi.testclient import TestClient
 
 from pipeline.corpus.workspace import Workspace
 from pipeline.operations.feedback import decide, page_figures
-from pipeline.records.asked import write_asked
-from pipeline.records.feedback import add_feedback
+from pipeline.records.feedback import add_feedback, write_asked
 from pipeline.records.ledger import indexed_sources, read_ledger
 from pipeline.records.publication import read_pointer
 from schemas.asked import AskedOfDay, UnansweredQuestion

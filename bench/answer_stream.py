@@ -14,7 +14,7 @@ from schemas.answers import PartFinished, TextDelta
 from schemas.evidence import CitedFigure, CitedRegion, Hit
 from schemas.filters import Modality
 from schemas.tags import TagTemplate
-from tasks.answering.compose import ModelInput, answer_prompt, compose
+from tasks.answering.compose import ModelInput, answer_prompts, compose
 from tasks.answering.read_reply import ReplyReader
 
 PASSAGES = 4
@@ -73,7 +73,7 @@ def _sent() -> ModelInput:
                 caption="",
             )
         )
-    return compose("How is the cover opened?", hits, answer_prompt("written"), TagTemplate(), context_chars=9000)
+    return compose("How is the cover opened?", hits, answer_prompts()["written"], TagTemplate(), context_chars=9000)
 
 
 def _tokens(reply: str, size: int) -> Iterator[str]:

@@ -42,7 +42,7 @@ from schemas.retrieval import Preset, Query
 from schemas.text import folded
 from tasks.answering.answer_presets import packaged_answers
 from tasks.answering.candidates import stems
-from tasks.answering.compose import answer_prompt
+from tasks.answering.compose import answer_prompts
 from tasks.answering.confidence import NEARNESS
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.highlight import content_words
@@ -219,7 +219,7 @@ def _beside_a_model(
         filters = Filters(documents=[question["doc"]] if question.get("doc") else [])
         for name, rows in replies.items():
             preset = packaged_answers()[name]
-            prompt = answer_prompt(preset.prompt) if preset.model else None
+            prompt = answer_prompts()[preset.prompt] if preset.model else None
             started = time.perf_counter()
             *_, last = answer_events(
                 opened, AnswerPlan(opened.question(question["question"]), preset, plan, plan, prompt, filters)

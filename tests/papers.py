@@ -5,9 +5,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from lab.experiment import packaged_experiments, paper_prompts, presets_of
-from tasks.answering.compose import answer_prompt, answer_prompts
+from tasks.answering.compose import answer_prompts
 
-PROMPTS = {name: answer_prompt(name) for name in answer_prompts()} | dict(paper_prompts())
+PROMPTS = answer_prompts() | dict(paper_prompts())
 """Packaged prompts, and those of the papers."""
 
 PAPERS = presets_of(packaged_experiments()["presets"])

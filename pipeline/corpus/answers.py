@@ -1,10 +1,9 @@
 """Answer presets of a corpus: packaged ones, and those in a folder of the corpus file."""
 
-import functools
 from collections.abc import Mapping
 
 from backends.models.registry import language_model
-from pipeline.corpus.presets import Stamp, preset_of, read_own, stamps_of
+from pipeline.corpus.presets import own_presets, preset_of
 from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.workspace import Workspace
 from schemas.answers import AnswerPreset
@@ -21,7 +20,9 @@ def answers_of(corpus: Corpus) -> Mapping[str, AnswerPreset]:
         UserError: The folder can't be read, or a file in it is invalid or has the name of a packaged preset.
     """
     options = corpus.answer
-    presets = packaged_answers() if options.presets is None else _read(stamps_of(options.presets, "answer.presets"))
+    presets = own_presets(
+        options.presets, "answer.presets", packaged_answers, read_answer_preset, "it needs 'label' and 'sentence'"
+    )
     return {name: _with_corpus_model(preset, corpus) for name, preset in presets.items()}
 
 
@@ -87,8 +88,3 @@ def _with_corpus_model(preset: AnswerPreset, corpus: Corpus) -> AnswerPreset:
     if preset.max_images and writer is not None and not writer.kind.sees:
         return preset
     return preset.model_copy(update={"model": name})
-
-
-@functools.lru_cache(maxsize=16)
-def _read(stamps: tuple[Stamp, ...]) -> Mapping[str, AnswerPreset]:
-    return read_own(stamps, packaged_answers(), read_answer_preset, "it needs 'label' and 'sentence'")

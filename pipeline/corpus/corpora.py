@@ -62,15 +62,13 @@ def find_corpus_file(name_or_path: str) -> Path:
     is_path = name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path
     path = Path(name_or_path).absolute() if is_path else corpora_folder() / f"{name_or_path}.yaml"
     try:
-        mode = path.stat().st_mode
+        path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         corpus_names = [file.stem for file in corpus_files()]
         hint = f"known here: {listed(corpus_names, 10)}" if corpus_names else "make one with: inset init"
         raise UserError(f"there is no corpus file {path}; {hint}") from error
     except OSError as error:
         raise UserError(f"{path}: this corpus file can't be read: {error.strerror}") from error
-    if not stat.S_ISREG(mode):
-        raise UserError(f"{path}: this isn't a file, so it can't be a corpus file; remove it, or give it another name")
     return path
 
 
@@ -156,10 +154,9 @@ def read_mapping(
 
 def _read(path: Path, kind: str) -> str:
     try:
-        # Opening a FIFO would block.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UserError(f"{path}: this isn't a file, so it can't be a {kind}; remove it, or give it another name")
+        if path.exists() and not path.is_file():  # opening a FIFO would block
+            raise UserError(f"{path}: this isn't a file, so it can't be a {kind}; remove it, or give it another name")
+        with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise UserError(f"{path}: this is not a {kind}; it has more than {MAX_BYTES >> 10} KiB")

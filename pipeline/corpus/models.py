@@ -205,7 +205,7 @@ def is_here(name: str, version_space: VectorSpace, options: EmbeddingModels) -> 
         return (
             name in SPACES
             and runs_no_other_code(version_space, options)
-            and _model(SPACES[name], version_space).card() == version_space.model
+            and EMBEDDERS[SPACES[name].embeds].find(_model_name(SPACES[name], version_space)).card() == version_space.model
         )
     except UserError:
         return False
@@ -235,11 +235,6 @@ def loaded(embeds: Embeds, model_name: ModelName, card: ModelCard) -> Any:
             f"refresh the corpus, or go back to the release of Inset that built them"
         )
     return model.load(AT_ONCE)
-
-
-def _model(space: Space, version_space: VectorSpace) -> Model[Any]:
-    model: Model[Any] = EMBEDDERS[space.embeds].find(_model_name(space, version_space))
-    return model
 
 
 def _query_settings(space: Space, version_space: VectorSpace, *options: EmbeddingModels) -> Settings:

@@ -15,7 +15,7 @@ from tasks.answering.presets import PresetError, packaged, preset_named, read_pr
 from tasks.answering.retrieve import lacking_models, lacking_rows
 
 _YAML = {".yaml", ".yml"}
-Stamp = tuple[str, int, int]
+Stamp = tuple[Path, int, int]
 """Path, modification time and size of a file."""
 
 Own = TypeVar("Own")
@@ -27,22 +27,9 @@ def presets_of(options: RetrievalOptions) -> Mapping[str, Preset]:
     Raises:
         UserError: The folder can't be read, or a file in it is invalid or has the name of a packaged preset.
     """
-    return packaged() if options.presets is None else _read(stamps_of(options.presets, "retrieval.presets"))
-
-
-def stamps_of(folder: str, setting: str) -> tuple[Stamp, ...]:
-    """Return the stamps of the YAML files of a folder.
-
-    Raises:
-        UserError: The folder can't be read.
-    """
-    try:
-        files = [
-            (file, file.stat()) for file in sorted(Path(folder).iterdir()) if file.suffix in _YAML and file.name[0] != "."
-        ]
-    except OSError as error:
-        raise UserError(f"{setting}: {error.filename or folder} can't be read: {error.strerror}") from error
-    return tuple((str(file), status.st_mtime_ns, status.st_size) for file, status in files)
+    return own_presets(
+        options.presets, "retrieval.presets", packaged, read_preset, "it needs 'label', 'sentence' and 'retrieve'"
+    )
 
 
 def preset_of(options: RetrievalOptions, name: str) -> Preset:
@@ -85,29 +72,45 @@ def check_default_preset(workspace: Workspace) -> Preset:
     return preset
 
 
-@functools.lru_cache(maxsize=16)
-def _read(stamps: tuple[Stamp, ...]) -> Mapping[str, Preset]:
-    return read_own(stamps, packaged(), read_preset, "it needs 'label', 'sentence' and 'retrieve'")
-
-
-def read_own(
-    stamps: tuple[Stamp, ...], packaged: Mapping[str, Own], read: Callable[[str, Mapping[Any, Any]], Own], needs: str
+def own_presets(
+    folder: str | None,
+    setting: str,
+    packaged: Callable[[], Mapping[str, Own]],
+    read: Callable[[str, Mapping[Any, Any]], Own],
+    needs: str,
 ) -> Mapping[str, Own]:
-    """Return packaged presets and those in files, by name.
+    """Return packaged presets and those in the YAML files of a folder, by name; it is read again when a file changes.
 
     Args:
-        stamps: The files.
-        packaged: The packaged presets.
+        folder: The folder, if there is one.
+        setting: The setting that names it, for messages.
+        packaged: Returns the packaged presets.
         read: Makes a preset of a name and a file's content.
         needs: Required keys, for messages.
 
     Raises:
-        UserError: A file is invalid, or has the name of another preset.
+        UserError: The folder can't be read, or a file is invalid, or has the name of another preset.
     """
-    presets: dict[str, Own] = {}
-    for file_name, _, _ in stamps:
-        file = Path(file_name)
-        if file.stem in packaged:
+    if folder is None:
+        return packaged()
+    try:
+        files = [
+            (file, file.stat()) for file in sorted(Path(folder).iterdir()) if file.suffix in _YAML and file.name[0] != "."
+        ]
+    except OSError as error:
+        raise UserError(f"{setting}: {error.filename or folder} can't be read: {error.strerror}") from error
+    stamps = tuple((file, status.st_mtime_ns, status.st_size) for file, status in files)
+    presets: Mapping[str, Own] = _read(stamps, packaged, read, needs)
+    return presets
+
+
+@functools.lru_cache(maxsize=16)
+def _read(
+    stamps: tuple[Stamp, ...], packaged: Callable[[], Any], read: Callable[..., Any], needs: str
+) -> Mapping[str, Any]:
+    presets: dict[str, Any] = {}
+    for file, _, _ in stamps:
+        if file.stem in packaged():
             raise UserError(f"{file}: {file.stem} is the name of a packaged preset; give the file another name")
         if file.stem in presets:
             raise UserError(f"{file}: there is a {file.stem}.yaml, too; give one of them another name")
@@ -115,4 +118,4 @@ def read_own(
             presets[file.stem] = read(file.stem, read_mapping(file, "preset", needs))
         except PresetError as error:
             raise UserError(f"{file}: {error}") from error
-    return {**packaged, **presets}
+    return {**packaged(), **presets}

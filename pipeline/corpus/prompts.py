@@ -1,7 +1,7 @@
 """Find the prompts and captioners that a corpus file names."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from schemas.errors import UserError
 from schemas.ids import key
 from schemas.models import Subject
 from schemas.versions import Captions
-from tasks.answering.compose import AnswerPrompt, answer_prompt, answer_prompts, read_answer_prompt
+from tasks.answering.compose import AnswerPrompt, answer_prompts, read_answer_prompt
 from tasks.enriching.prompts import (
     PROMPT_VERSION,
     Prompt,
@@ -52,10 +52,7 @@ def find_prompt(
                 f"{setting}: '{kind}' sees no picture, so it can't describe a {subject}; name a model that does"
             )
         return prompt
-    if is_file(name_or_file):
-        prompt = _read((folder or Path()) / name_or_file, setting, presets(), read_prompt)
-    else:
-        prompt = _preset(name_or_file, setting)
+    prompt = _find(name_or_file, folder or Path(), setting, presets(), read_prompt)
     if prompt.subject not in (None, subject):
         raise UserError(
             f"{setting}: {prompt.name} asks for a {prompt.subject}, not for a {subject}; {_fitting_presets(subject, kind)}"
@@ -69,26 +66,7 @@ def find_prompt(
 
 def find_answer_prompt(name_or_file: str, folder: Path, setting: str) -> AnswerPrompt:
     """Return a packaged answer prompt, or one from a file; arguments and errors as for ``find_prompt``."""
-    if is_file(name_or_file):
-        return _read(folder / name_or_file, setting, answer_prompts(), read_answer_prompt)
-    if name_or_file not in answer_prompts():
-        prompt_names = ", ".join(answer_prompts())
-        raise UserError(
-            f"{setting}: there is no prompt '{name_or_file}'; use {prompt_names}, or a file such as prompts/{name_or_file}.md"
-        )
-    return answer_prompt(name_or_file)
-
-
-def is_file(name: str) -> bool:
-    """Return whether a prompt's name is a path."""
-    return "/" in name or "." in name
-
-
-def _preset(name: str, setting: str) -> Prompt:
-    if name not in presets():
-        prompt_names = ", ".join(presets())
-        raise UserError(f"{setting}: there is no prompt '{name}'; use {prompt_names}, or a file such as prompts/{name}.md")
-    return presets()[name]
+    return _find(name_or_file, folder, setting, answer_prompts(), read_answer_prompt)
 
 
 def _fitting_presets(subject: Subject, kind: EntryKind) -> str:
@@ -99,10 +77,18 @@ def _fitting_presets(subject: Subject, kind: EntryKind) -> str:
 Read = TypeVar("Read")
 
 
-def _read(path: Path, setting: str, packaged: Iterable[str], read: Callable[[str, str], Read]) -> Read:
+def _find(
+    name_or_file: str, folder: Path, setting: str, packaged: Mapping[str, Read], read: Callable[[str, str], Read]
+) -> Read:
+    path, names = folder / name_or_file, ", ".join(packaged)
+    if "/" not in name_or_file and "." not in name_or_file:
+        if name_or_file not in packaged:
+            advice = f"use {names}, or a file such as prompts/{name_or_file}.md"
+            raise UserError(f"{setting}: there is no prompt '{name_or_file}'; {advice}")
+        return packaged[name_or_file]
     try:
         if not path.is_file():
-            raise UserError(f"{setting}: there is no file {path}; presets are {', '.join(packaged)}")
+            raise UserError(f"{setting}: there is no file {path}; presets are {names}")
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
@@ -153,7 +139,7 @@ def label(name: str, subject: Subject) -> str:
 def _captioner(name: str, options: ModelEntry, subject: Subject, file: Path) -> CaptionerInUse:
     setting = f"{file}: models.{name}.prompt"
     stored_prompt = find_prompt(options.prompt, file.parent, subject=subject, kind=options.kind, setting=setting)
-    prompt = replace(stored_prompt, subject=subject)
+    prompt = stored_prompt.model_copy(update={"subject": subject})
     card = language_model_card(options)
     captions_key = key(
         model=card.model_dump(),

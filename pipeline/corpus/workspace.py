@@ -65,42 +65,36 @@ class Workspace:
     def index(self, version: str) -> SearchIndex:
         """Open a version's collection in its engine."""
         stored = self._stored_options(version)
-        languages = stored.languages if stored else ()
-        name = stored.collection if stored else None
-        return open_index(self.store.root, self.corpus.name, version, self._with_connection(stored), languages, name)
+        options = self._with_connection(stored)
+        return open_index(self.store.root, self.corpus.name, version, options, stored.languages, stored.collection)
 
     def collection(self, version: str) -> str:
         """Return the name of a version's collection in its engine."""
-        stored = self._stored_options(version)
-        return (stored.collection if stored else None) or collection_name(self.corpus.name, version)
+        return self._stored_options(version).collection or collection_name(self.corpus.name, version)
 
     def forwarded_from(self, version: str) -> str | None:
         """Return the version whose collection was brought forward to this one; None if none was."""
-        stored = self._stored_options(version)
-        return stored.forwarded_from if stored else None
+        return self._stored_options(version).forwarded_from
 
     def is_taken(self, version: str) -> bool:
         """Return whether a version has no collection: its own became another's, was dropped, or isn't complete yet."""
-        stored = self._stored_options(version)
-        return stored is not None and stored.is_taken
+        return self._stored_options(version).is_taken
 
     def index_options(self, version: str) -> IndexOptions:
         """Return a version's stored index options; only the connection comes from the corpus file."""
         return self._with_connection(self._stored_options(version))
 
-    def _stored_options(self, version: str) -> Collection | None:
-        try:
-            return read_model(self.store, version_file(version, INDEX_FILE), Collection)
-        except FileNotFoundError:
-            return None
-
-    def _with_connection(self, stored: Collection | None) -> IndexOptions:
-        if stored is None:
-            return IndexOptions()
+    def _with_connection(self, stored: Collection) -> IndexOptions:
         now = self.corpus.index
         if now.url == stored.url:
             return now.model_copy(update=stored.shape())
         return IndexOptions(**stored.model_dump(include={*IndexOptions.model_fields}))
+
+    def _stored_options(self, version: str) -> Collection:
+        try:
+            return read_model(self.store, version_file(version, INDEX_FILE), Collection)
+        except FileNotFoundError:
+            return Collection()
 
     def reach_engine(self) -> None:
         """Raise if the engine of the corpus file isn't usable.
@@ -145,14 +139,13 @@ class Workspace:
 
     def complete_collection(self, version: str) -> None:
         """Note that a version's collection, which was brought back, may be read."""
-        if (stored := self._stored_options(version)) is not None and stored.is_taken:
-            self._store_options(version, stored.model_copy(update={"is_taken": False}))
+        if self.is_taken(version):
+            self._store_options(version, self._stored_options(version).model_copy(update={"is_taken": False}))
 
     def give_up_collection(self, version: str) -> None:
         """Note that a version's collection isn't its own any more, before it is changed or dropped."""
         update = {"is_taken": True, "collection": None, "forwarded_from": None}
-        stored = self._stored_options(version) or Collection(**self.corpus.index.model_dump())
-        self._store_options(version, stored.model_copy(update=update))
+        self._store_options(version, self._stored_options(version).model_copy(update=update))
 
     def _store_options(self, version: str, options: Collection) -> None:
         self.store.replace(version_file(version, INDEX_FILE), options.model_dump_json().encode())

@@ -38,7 +38,7 @@ from schemas.text import folded_words
 from tasks.answering.ask_model import reply
 from tasks.answering.asked_figures import MOST_FIGURES, SHOWN_FROM, speaks_of_pictures
 from tasks.answering.cite import citation, figure_part
-from tasks.answering.compose import AnswerPrompt, ModelInput, answer_prompt, compose, rows_to_send
+from tasks.answering.compose import AnswerPrompt, ModelInput, answer_prompts, compose, rows_to_send
 from tasks.answering.confidence import NEARNESS, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.generate import WrittenAnswer, figures_beside, with_support, write
@@ -443,7 +443,7 @@ class _WrittenAnswers:
         model_input = compose(
             self._plan.question.words,
             hits,
-            answer_prompt("sufficient"),
+            answer_prompts()["sufficient"],
             self._opened.template,
             context_chars=JUDGED_CHARS,
             queries=queries,

@@ -1,6 +1,5 @@
 """Fields of a corpus's own in an open version: values of documents, facets, and which revision supersedes which."""
 
-import bisect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,11 +22,14 @@ AreVisible = Callable[[Sequence[str]], NDArray[np.bool_]]
 """Returns which documents a reader may see."""
 
 
+_NO_DOCUMENTS = pa.schema([("doc_id", pa.string())]).empty_table()
+
+
 class OwnFields:
     """The fields of a version's documents.
 
     Args:
-        table: Columns by ``doc_id``, sorted; None where the version has none.
+        table: Columns by ``doc_id``; None where the version has none.
         fields: Those that the version was made with, by name.
         supersedes: How revisions supersede each other in the version.
         settings: Returns the current corpus file, whose titles and choices of what is shown count.
@@ -44,9 +46,9 @@ class OwnFields:
         self._fields = {name: field for name, field in fields.items() if field_column(name) in columns}
         self._supersedes = supersedes if SUPERSEDED in columns else None
         column_names = [*map(field_column, self._fields), *([SUPERSEDED, NEWER] if self._supersedes else [])]
-        self._table = (
-            None if table is None or not column_names else table.select(["doc_id", *column_names]).combine_chunks()
-        )
+        table = _NO_DOCUMENTS if table is None or not column_names else table.select(["doc_id", *column_names])
+        self._table = table.combine_chunks()
+        self._rows: dict[Any, int] = {doc_id: row for row, doc_id in enumerate(self._table.column("doc_id").to_pylist())}
         self._settings = settings
 
     @property
@@ -61,8 +63,6 @@ class OwnFields:
 
     def of(self, doc_id: str) -> dict[str, FieldValue]:
         """Return the shown fields of a document that have a value."""
-        if self._table is None:
-            return {}
         values = {name: self._value(doc_id, name) for name in self._fields if self._now(name).shown}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -76,18 +76,14 @@ class OwnFields:
 
     def valid_for(self, are_visible: AreVisible) -> tuple[str, ...]:
         """Return the superseded documents of whose newer revisions a reader may see none."""
-        if self._table is None or self._supersedes is None:
+        if self._supersedes is None:
             return ()
         superseded = self._table.filter(self._table.column(SUPERSEDED)).column("doc_id").to_pylist()
         return tuple(str(doc_id) for doc_id in superseded if not self._newer(str(doc_id), are_visible))
 
     def facets(self, are_visible: AreVisible) -> list[Facet]:
         """Return the fields with, of facets, the documents by value that a reader may see, the most frequent first."""
-        if self._table is None:
-            return []
-        visible_rows = self._table.filter(
-            pa.array(are_visible([*map(str, self._table.column("doc_id").to_pylist())]), pa.bool_())
-        )
+        visible_rows = self._table.filter(pa.array(are_visible([*self._rows]), pa.bool_()))
         return [
             Facet(
                 name=name,
@@ -115,11 +111,7 @@ class OwnFields:
         return value[0] if self._fields[name].type == "keyword" and value else value
 
     def _cell(self, doc_id: str, column: str) -> Any:
-        if self._table is None:
-            return None
-        ids: Any = self._table.column("doc_id")
-        row = bisect.bisect_left(range(len(ids)), doc_id, key=lambda number: str(ids[number].as_py()))
-        return self._table.column(column)[row].as_py() if row < len(ids) and ids[row].as_py() == doc_id else None
+        return self._table.column(column)[self._rows[doc_id]].as_py() if doc_id in self._rows else None
 
 
 def in_words(value: object) -> str:

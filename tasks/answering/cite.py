@@ -22,25 +22,16 @@ def citation(hit: Hit, n: int, *, corpus: str, version: str) -> Citation:
     box_query = urlencode(
         {"box": [",".join(f"{coordinate:.1f}" for coordinate in box) for box in boxes]}, doseq=True, safe=","
     )
-    return Citation(
-        n=n,
-        evidence_id=hit.evidence_id,
-        version=version,
-        title=hit.title,
-        source=hit.source,
-        page=hit.page,
-        label=page_regions[0].label if page_regions else None,
-        bbox=hit.bbox,
-        doc_id=hit.doc_id,
-        section_path=hit.section_path,
-        regions=hit.regions,
-        tagged_pdf=hit.tagged_pdf,
-        fields=hit.fields,
-        superseded=hit.superseded,
-        page_link=f"{document}/pages/{hit.page}.png?{box_query}&{version_query}",
-        pdf_link=f"{document}.pdf?{version_query}#page={hit.page}",
-        original_link=f"{document}/original?{version_query}",
-    )
+    fields: dict[str, Any] = {name: getattr(hit, name) for name in Citation.model_fields.keys() & Hit.model_fields.keys()}
+    fields |= {
+        "n": n,
+        "version": version,
+        "label": page_regions[0].label if page_regions else None,
+        "page_link": f"{document}/pages/{hit.page}.png?{box_query}&{version_query}",
+        "pdf_link": f"{document}.pdf?{version_query}#page={hit.page}",
+        "original_link": f"{document}/original?{version_query}",
+    }
+    return Citation(**fields)
 
 
 def figure_part(

@@ -62,20 +62,13 @@ class ModelInput:
         return replace(self, figures={})
 
 
-def answer_prompts() -> list[str]:
-    """Return the names of the packaged prompts for answers and their judge."""
-    return sorted(
-        file.name.removesuffix(".md")
-        for file in files("tasks.answering.prompts").iterdir()
-        if file.name.endswith(".md") and file.read_text(encoding="utf-8").startswith("---")
-    )
-
-
 @functools.cache
-def answer_prompt(name: str) -> AnswerPrompt:
-    """Return a packaged prompt."""
-    text = files("tasks.answering.prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
-    return read_answer_prompt(name, text)
+def answer_prompts() -> dict[str, AnswerPrompt]:
+    """Return the packaged prompts for answers and their judge, by name."""
+    folder = files("tasks.answering.prompts")
+    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".md")}
+    names = ((file_name.removesuffix(".md"), text) for file_name, text in sorted(texts.items()) if text.startswith("---"))
+    return {name: read_answer_prompt(name, text) for name, text in names}
 
 
 def read_answer_prompt(name: str, text: str) -> AnswerPrompt:

@@ -25,7 +25,6 @@ from schemas.base import batched
 from schemas.corpus.models import ModelEntry, Price
 from schemas.errors import Failure, FailureCode, TransientError
 from schemas.models import Description, Reply
-from schemas.parquet import table_of
 from schemas.stages import Report, Step
 from schemas.versions import Spent
 from tasks.enriching.spending import Budget, cost, cost_of, maximum_cost, spent_on
@@ -79,7 +78,7 @@ class _Work:
     def __init__(self, workspace: Workspace, captioner: CaptionerInUse, documents: Sequence[str], budget: Budget) -> None:
         self._documents, self._batches = documents, Batches(workspace, captioner)
         self.sent = 0
-        self._requested_ids: set[bytes] = set()
+        self._requested_ids: set[str] = set()
         self.over_budget = self.answered = 0
         self.unanswered: dict[str, str] = {}
         self._workspace, self._captioner, self._budget = workspace, captioner, budget
@@ -106,10 +105,9 @@ class _Work:
                 missing = self._cache.missing(targets if only is None else targets.keys() & only)
             for missed in missing:
                 # Replies may not be stored yet when a later group of documents has the same target.
-                name = bytes.fromhex(missed)[:16]
-                if name in self._requested_ids:
+                if missed in self._requested_ids:
                     continue
-                self._requested_ids.add(name)
+                self._requested_ids.add(missed)
                 target = targets[missed]
                 request = CaptionRequest(missed, self._captioner.prompt.render(target.around()), target.picture)
                 price = maximum_cost(options, request.prompt, self._captioner.subject)
@@ -191,7 +189,7 @@ class _Work:
 
     def _write(self, descriptions: Sequence[Description]) -> None:
         with self._lock:
-            self._cache.append(table_of(Description, descriptions))
+            self._cache.append(descriptions)
             self._cache.compact()
 
     def _record(self, outcome: Outcome[Reply], price: Price) -> list[Description]:

@@ -71,7 +71,11 @@ Front = TypeVar("Front", bound=FrontMatter)
 
 
 class CaptionFrontMatter(FrontMatter):
-    """The front matter of a captioner's prompt."""
+    """The front matter of a captioner's prompt.
+
+    ``subject`` is None for anything; ``picture``: it needs a model that sees; ``words`` are the minimum and maximum of a reply;
+    ``bullets``: replies may have lines that begin with "- ".
+    """
 
     subject: Subject | None = None
     picture: bool = False
@@ -85,20 +89,10 @@ class CaptionFrontMatter(FrontMatter):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A prompt, and the expectations on its replies. It pickles.
-
-    ``subject`` is None for anything; ``picture``: it needs a model that sees; ``words`` are the minimum and maximum of a reply;
-    ``bullets``: replies may have lines that begin with "- "; ``body`` has placeholders.
-    """
+class Prompt(CaptionFrontMatter):
+    """A prompt, and the expectations on its replies; ``body`` has placeholders. It pickles."""
 
     name: str
-    source: str
-    subject: Subject | None
-    picture: bool
-    words: tuple[int, int] | None
-    bullets: bool
     body: str
 
     @property
@@ -143,15 +137,7 @@ def read_prompt(name: str, text: str) -> Prompt:
     check_placeholders(body, PLACEHOLDERS)
     if not body.strip():
         raise PromptError("it asks for nothing: it has no text")
-    return Prompt(
-        name=name,
-        source=front.source,
-        subject=front.subject,
-        picture=front.picture,
-        words=(front.words[0], front.words[1]) if front.words is not None else None,
-        bullets=front.bullets,
-        body=body.strip(),
-    )
+    return Prompt(**dict(front), name=name, body=body.strip())
 
 
 def check_placeholders(body: str, placeholders: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.answers import AnswerCounts, FigurePart, Part, PartFinished, TablePart, TextDelta, TextPart
 from schemas.evidence import CitedFigure, CitedRegion, Hit
 from schemas.tags import TagTemplate
-from tasks.answering.compose import ModelInput, answer_prompt, compose
+from tasks.answering.compose import ModelInput, answer_prompts, compose
 from tasks.answering.read_reply import MOST_HELD, ReplyReader
 from tests.tasks.answering.hits import made_hit
 
@@ -40,7 +40,7 @@ def step(number: int) -> Hit:
 SENT = compose(
     "How is it serviced?",
     [step(n) for n in range(1, STEPS + 1)],
-    answer_prompt("written"),
+    answer_prompts()["written"],
     TagTemplate(),
     context_chars=9000,
 )
@@ -107,7 +107,7 @@ ALL = "\n".join(f"{n}. Turn screw {n} [P{n}].\n[IMG-{NAMES[str(n)]}]" for n in r
 ELSEWHERE = compose(
     "?",
     [step(1).model_copy(update={"figures": [], "tagged_text": "Nothing."})],
-    answer_prompt("written"),
+    answer_prompts()["written"],
     TagTemplate(),
     context_chars=9,
 )
@@ -290,7 +290,7 @@ def test_words_that_begin_like_that_are_an_answer(reply: str) -> None:
 
 def test_numbers_that_the_documents_hold_are_no_citations() -> None:
     hit = step(1).model_copy(update={"text": "As shown in [1].", "tagged_text": "As shown in [1]."})
-    sent = compose("?", [hit, step(2)], answer_prompt("written"), TagTemplate(), context_chars=9000)
+    sent = compose("?", [hit, step(2)], answer_prompts()["written"], TagTemplate(), context_chars=9000)
     assert [
         (part.text, part.citations) for part in read("So says [1]. And [2].", sent=sent).parts if part.type == "text"
     ] == [("So says [1].", []), ("And.", [2])]

@@ -7,7 +7,7 @@ import pytest
 
 from schemas.answers import TextPart
 from schemas.tags import TagTemplate
-from tasks.answering.compose import answer_prompt, compose
+from tasks.answering.compose import answer_prompts, compose
 from tasks.answering.generate import with_support
 from tasks.answering.read_reply import ReplyReader
 from tests.tasks.answering.hits import made_hit
@@ -163,7 +163,9 @@ def test_paraphrases_keep_their_citation() -> None:
 @pytest.mark.parametrize("text", ["The pump needs no oil (passage P1).", "It opens at 3 bar (see passages P1 and P2)."])
 def test_a_passage_named_in_words_is_cited(text: str) -> None:
     hits = [made_hit(f"e{n}", passage, text=passage) for n, passage in enumerate(PASSAGES)]
-    reader = ReplyReader(compose("At which pressure?", hits, answer_prompt("written"), TagTemplate(), context_chars=4_000))
+    reader = ReplyReader(
+        compose("At which pressure?", hits, answer_prompts()["written"], TagTemplate(), context_chars=4_000)
+    )
     for character in text:
         reader.feed(character)
     reader.close()
@@ -203,7 +205,7 @@ def test_of_forty_replies_of_a_small_model_right_ones_stay_and_inventions_go() -
         hits = [made_hit(f"e{n}", passage, text=passage) for n, passage in enumerate(topic["passages"])]
         for written in topic["replies"]:
             question = written["question"]
-            reader = ReplyReader(compose(question, hits, answer_prompt("written"), TagTemplate(), context_chars=8_000))
+            reader = ReplyReader(compose(question, hits, answer_prompts()["written"], TagTemplate(), context_chars=8_000))
             reader.feed(written["reply"])
             reader.close()
             parts, _ = with_support(reader.parts, topic["passages"], question)

@@ -1,7 +1,6 @@
 """What generative models are asked."""
 
 import pickle
-from dataclasses import replace
 
 import pytest
 
@@ -71,7 +70,7 @@ def test_only_what_the_model_reads_is_in_the_digest() -> None:
     prompt = read_prompt("mine", text)
     assert prompt.digest == read_prompt("other", text.replace("[2, 6]", "[2, 9]").replace("me", "you")).digest
     assert prompt.digest != read_prompt("mine", text.replace("Describe", "describe")).digest
-    assert prompt.expected == {"words": (2, 6), "bullets": False}
+    assert prompt.expected == {"words": [2, 6], "bullets": False}
     assert prompt.digest == read_prompt("mine", text.replace("\n", "\r\n")).digest, "line ends of another system"
     assert len({preset.digest for preset in presets().values()}) == len(presets())
 
@@ -84,7 +83,7 @@ def test_the_instructions_are_what_holds_nothing_of_the_document() -> None:
 
 def test_a_prompt_travels() -> None:
     prompt = presets()["figure"]
-    assert pickle.loads(pickle.dumps(prompt)) == replace(prompt)
+    assert pickle.loads(pickle.dumps(prompt)) == prompt.model_copy()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from schemas.corpus.operations import Spend
 from schemas.errors import BadInputError, TransientError
 from schemas.ids import key, sha256
 from schemas.models import Reply, Request, Usage
-from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import LanguageModel, ObjectStore
 from schemas.versions import Spent
 from tasks.enriching.spending import Budget, cost, cost_of, maximum_text_cost
@@ -48,10 +47,10 @@ class StoredReply:
         return Spent(calls=self.calls, input_tokens=self.input_tokens, output_tokens=self.output_tokens, money=self.money)
 
 
-def _open_replies(store: ObjectStore, options: ModelEntry) -> RecordCache:
+def _open_replies(store: ObjectStore, options: ModelEntry) -> RecordCache[StoredReply]:
     """Open the replies of one model."""
     name = key(model=language_model_card(options).model_dump(), asked=options.model_dump(include=_REPLY_OPTIONS))
-    return RecordCache(store, f"replies/{name}", schema_of(StoredReply))
+    return RecordCache(store, f"replies/{name}", StoredReply)
 
 
 class Replies:
@@ -108,7 +107,7 @@ class Replies:
         with self._lock:
             if name in self._new_replies[cache_name]:
                 return self._new_replies[cache_name][name]
-            rows = rows_of(StoredReply, self._caches[cache_name].read([name]))
+            rows = self._caches[cache_name].read([name])
         return rows[0] if rows else None
 
     def keep(self, options: ModelEntry, reply: StoredReply) -> None:
@@ -123,7 +122,7 @@ class Replies:
         with self._lock:
             for cache_name, new_replies in self._new_replies.items():
                 if new_replies:
-                    self._caches[cache_name].append(table_of(StoredReply, list(new_replies.values())))
+                    self._caches[cache_name].append([*new_replies.values()])
                     self._caches[cache_name].compact()
                     new_replies.clear()
             self._flushed_at = time.monotonic()

@@ -39,7 +39,6 @@ from schemas.base import batched
 from schemas.errors import InsetError, UserError
 from schemas.filters import Modality
 from schemas.ids import key, version_file
-from schemas.parquet import schema_of, table_of
 from schemas.printing import line
 from schemas.stages import Report, silent
 from schemas.versions import Spent
@@ -253,7 +252,7 @@ class _Run:
             answer=corpus.answer.model_dump(mode="json"),
         )
         folder = version_file(opened.version, f"evaluation/outcomes/{depends}")
-        self._cache = RecordCache(workspace.store, folder, schema_of(StoredOutcome))
+        self._cache = RecordCache(workspace.store, folder, StoredOutcome)
         self._failed_outcomes: dict[str, Outcome] = {}
 
     def ask_all(self, pool: Executor, report: Report) -> None:
@@ -284,8 +283,7 @@ class _Run:
                 else:
                     new_outcomes.append(StoredOutcome(name, outcome.model_dump_json()))
             self._replies.flush()
-            if new_outcomes:
-                self._cache.append(table_of(StoredOutcome, new_outcomes))
+            self._cache.append(new_outcomes)
         self._cache.compact()
 
     def results(
@@ -376,8 +374,8 @@ class _Run:
             for repetition in range(self._repetitions(prepared))
             for gold in self._golds
         ]
-        rows = self._cache.read([name for _, name in named_golds]).to_pylist()
-        outcomes_by_name = {row["id"]: Outcome.model_validate_json(row["outcome"]) for row in rows} | self._failed_outcomes
+        rows = self._cache.read([name for _, name in named_golds])
+        outcomes_by_name = {row.id: Outcome.model_validate_json(row.outcome) for row in rows} | self._failed_outcomes
         yield from (
             (gold, outcomes_by_name[name].model_copy(update={"question_id": gold.question.id}))
             for gold, name in named_golds

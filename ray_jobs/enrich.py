@@ -90,7 +90,7 @@ def recognise(
     collects the figures without a record, with the reason.
     """
     rows = ((figure_id, figure_id) for figure_id in figure_ids)
-    for outcomes in _run(_RecogniserActor, (store_address,), rows, PICTURES_A_BATCH, FEW_PICTURES, ray):
+    for outcomes in run_actor(_RecogniserActor, (store_address,), rows, PICTURES_A_BATCH, FEW_PICTURES, ray):
         records: list[Recognised] = []
         for outcome in outcomes:
             failure = outcome.failure
@@ -103,7 +103,7 @@ def recognise(
         yield records
 
 
-def _run(
+def run_actor(
     actor: Callable[..., Actor],
     arguments: Sequence[Any],
     rows: Iterable[tuple[str, Any]],
@@ -203,18 +203,3 @@ def structure_with(
         failure for failure in document.failures if failure.code != FailureCode.NEEDS_OCR or failure.page not in unread
     ]
     return correct(dataclasses.replace(document, failures=(*document_failures, *failures)), corrections)
-
-
-def structure_all(
-    documents: Iterable[Unstructured],
-    *,
-    store_address: str,
-    embeddings: EmbeddingModels,
-    chunks: ChunkOptions,
-    parse_key: str,
-    ray: RayOptions | None,
-) -> Iterator[list[Outcome[bool]]]:
-    """Structure documents and store each in its file; yield the outcomes. Without ``ray``, this process does it."""
-    arguments = (store_address, embeddings, chunks, parse_key)
-    rows = ((document.doc_id, document) for document in documents)
-    return _run(StructureActor, arguments, rows, 1, 1, ray)

@@ -2,8 +2,8 @@
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from backends.stores.objects import read_part, read_table, reading
 from schemas.errors import DamagedError
-from schemas.parquet import to_parquet
+from schemas.parquet import rows_of, schema_of, table_of, to_parquet
 from schemas.ports import ObjectStore
 
 CACHES = ("recognised", "drawn", "captions", "likenesses", "looks", "replies")
@@ -32,6 +32,7 @@ _DECODED_BYTES = 512 << 20
 """Decoded shards in memory; documents and shards come in the same order, so that few shards are read twice."""
 
 Found = TypeVar("Found")
+Record = TypeVar("Record", bound=Hashable)
 
 
 class _Locations:
@@ -91,17 +92,16 @@ def _hashes(names: Sequence[str]) -> NDArray[np.int64]:
     return np.fromiter(map(hash, names), np.int64, len(names))
 
 
-class RecordCache:
-    """Records of one key in Parquet shards; the column ``id`` names a record.
+class RecordCache(Generic[Record]):
+    """Records of one key, a dataclass each, in Parquet shards; the field ``id`` names a record.
 
     Shards are written atomically, so work of a killed job is kept. Two shards may hold the same record with the same bytes.
     A damaged shard counts as absent, and is deleted when the next one is written.
     """
 
-    def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:
-        self._store = store
+    def __init__(self, store: ObjectStore, folder: str, noun: type[Record]) -> None:
+        self._store, self._noun = store, noun
         self.folder = folder
-        self.schema = schema
         self._damaged: list[str] = []
         self.close()
 
@@ -116,8 +116,10 @@ class RecordCache:
         return {name for names in self.ids_by_shard() for name in names}
 
     def ids_by_shard(self) -> Iterator[list[str]]:
-        """Yield the ids of all records, a shard at a time; one may come twice."""
-        return (_strings(table.column("id")) for table in self.shards())
+        """Yield the ids of all records, a shard at a time, the newest first; one may come twice."""
+        for shard in self._shards():
+            if (names := self._unless_damaged(self._read_ids, shard)) is not None:
+                yield names
 
     def missing(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that have no record, sorted, each once; the shards of the others are read and checked."""
@@ -125,21 +127,17 @@ class RecordCache:
         rows_by_shard = self._locate(wanted_ids, lambda shard: shard in self._intact or self._is_decoded(shard))
         return sorted(wanted_ids.difference(*rows_by_shard.values()))
 
-    def read(self, ids: Sequence[str]) -> pa.Table:
+    def read(self, ids: Sequence[str]) -> tuple[Record, ...]:
         """Return the records of these ids, each once, in no particular order; unknown ids are left out."""
-        tables = [self.schema.empty_table()]
-        for shard, rows in self._locate(set(ids), self._is_decoded).items():
-            tables.append(self._decode(shard).take(pa.array(rows.values())))
-        return pa.concat_tables(tables)
+        shards = self._locate(set(ids), self._is_decoded)
+        tables = (self._decode(shard).take(pa.array(rows.values())) for shard, rows in shards.items())
+        return tuple(record for table in tables for record in rows_of(self._noun, table))
 
-    def shards(self) -> Iterator[pa.Table]:
-        """Yield all records, a shard at a time; one may come twice."""
-        for shard in self._shards():
-            if (table := self._unless_damaged(self._read, shard)) is not None:
-                yield table
-
-    def append(self, table: pa.Table) -> None:
+    def append(self, records: Sequence[Record]) -> None:
         """Write records as a new shard."""
+        self._append(table_of(self._noun, records))
+
+    def _append(self, table: pa.Table) -> None:
         if table.num_rows == 0:
             return
         name = f"{self.folder}/part-{time.time_ns():019}-{uuid.uuid4().hex[:8]}.parquet"
@@ -177,7 +175,7 @@ class RecordCache:
         def write() -> None:
             if old_shards:
                 # A kill between the two leaves records in two shards, which is allowed; the other order would lose them.
-                self.append(pa.concat_tables(remaining_tables))
+                self._append(pa.concat_tables(remaining_tables))
                 for shard in old_shards:
                     self._store.delete(shard)
                     self._drop(shard)
@@ -252,7 +250,7 @@ class RecordCache:
     def _read(self, shard: str) -> pa.Table:
         table = read_table(self._store, shard)
         with reading(self._store, shard):
-            return table.cast(self.schema)
+            return table.cast(schema_of(self._noun))
 
 
 def _strings(names: "pa.ChunkedArray[Any]") -> list[str]:

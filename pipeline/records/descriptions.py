@@ -14,7 +14,6 @@ from pipeline.records.cache import RecordCache
 from schemas.corpus.models import PERSON, EntryKind
 from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
 from schemas.models import Description, Subject
-from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
 from tasks.enriching.caption import (
     DescriptionResult,
@@ -31,12 +30,12 @@ from tasks.reading.correct import descriptions_by_hand
 DRAWN = "drawn"
 
 
-def open_drawn(store: ObjectStore, key: str) -> RecordCache:
+def open_drawn(store: ObjectStore, key: str) -> RecordCache[DrawnPage]:
     """Open the cache of drawn pages."""
-    return RecordCache(store, f"{DRAWN}/{key}", schema_of(DrawnPage))
+    return RecordCache(store, f"{DRAWN}/{key}", DrawnPage)
 
 
-def drawn_cache(workspace: Workspace) -> RecordCache | None:
+def drawn_cache(workspace: Workspace) -> RecordCache[DrawnPage] | None:
     """Open the cache of a corpus's drawn pages; None if pages have no rows."""
     return None if workspace.keys.drawn is None else open_drawn(workspace.store, workspace.keys.drawn)
 
@@ -44,7 +43,7 @@ def drawn_cache(workspace: Workspace) -> RecordCache | None:
 class StructuredFiles(StructuredDocumentFile):
     """A structured document with its pages and their pictures, each part read on first use."""
 
-    def __init__(self, workspace: Workspace, doc_id: str, drawn: RecordCache | None) -> None:
+    def __init__(self, workspace: Workspace, doc_id: str, drawn: RecordCache[DrawnPage] | None) -> None:
         super().__init__(workspace.store, workspace.structured_file(doc_id))
         self.parsed = ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
         self._doc_id, self._drawn = doc_id, drawn
@@ -70,7 +69,7 @@ class StructuredFiles(StructuredDocumentFile):
         """Its drawn pages, in order; () if pages have no rows."""
         if self._drawn is None:
             return ()
-        drawn_pages = rows_of(DrawnPage, self._drawn.read([drawn_page_id(self._doc_id, page.page) for page in self.pages]))
+        drawn_pages = self._drawn.read([drawn_page_id(self._doc_id, page.page) for page in self.pages])
         return tuple(sorted(drawn_pages, key=lambda drawn_page: drawn_page.page))
 
     @property
@@ -154,9 +153,9 @@ def describable_by(kind: EntryKind, targets: Mapping[str, CaptionTarget]) -> dic
 _FOLDER = "captions"
 
 
-def open_descriptions(store: ObjectStore, key: str) -> RecordCache:
+def open_descriptions(store: ObjectStore, key: str) -> RecordCache[Description]:
     """Open the reply cache of one captioner."""
-    return RecordCache(store, f"{_FOLDER}/{key}", schema_of(Description))
+    return RecordCache(store, f"{_FOLDER}/{key}", Description)
 
 
 class Descriptions:
@@ -186,9 +185,7 @@ class Descriptions:
     def _by_model(self, label: str, files: StructuredFiles) -> dict[str, DescriptionResult]:
         captioner = self._workspace.captioners[label]
         targets = caption_targets(captioner.subject, files, language=captioner.options.language or "")
-        stored_by_id = {
-            description.id: description for description in rows_of(Description, self._caches[label].read([*targets]))
-        }
+        stored_by_id = {description.id: description for description in self._caches[label].read([*targets])}
         kind, prompt = captioner.options.kind, captioner.prompt
         return {
             name: description_result(captioner.name, kind, prompt, target.around(), stored_by_id.get(name), self._languages)

@@ -15,10 +15,9 @@ from schemas.ports import ObjectStore
 FILES_SAMPLED, ROWS_SAMPLED = 10, 50
 
 
-def row_files(store: ObjectStore, version: str, *kinds: Literal["evidence", "placements"]) -> list[str]:
-    """Return the names of the files of a version's rows, of both kinds if none is named."""
-    parts = read_parts(store, version).parts
-    return [getattr(part, kind) for kind in kinds or ("evidence", "placements") for part in parts]
+def row_files(store: ObjectStore, version: str, kind: Literal["evidence", "placements"]) -> list[str]:
+    """Return the names of the files of a version's rows."""
+    return [getattr(part, kind) for part in read_parts(store, version).parts]
 
 
 def evidence_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:

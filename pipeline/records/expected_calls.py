@@ -17,7 +17,6 @@ from pipeline.records.descriptions import (
 from ray_jobs.embed import BATCHES_A_CALL
 from schemas.base import batched
 from schemas.models import Description, Subject, Usage
-from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spaces import RowText, Space
 from tasks.enriching.spending import TOKEN_CHARACTERS, Budget, cost_of, maximum_cost, maximum_embedding_cost, spent_on
@@ -53,8 +52,9 @@ def expected_calls(
         cache = open_descriptions(workspace.store, captioner.captions.key)
         counted, undrawn = _missing(workspace, captioner, structured_ids, cache)
         unread = sizes.keys() - set(structured_ids)
-        by_pages = sum(pages[doc_id] for doc_id in unread & pages.keys()) * _per_page(subject, live)
-        by_bytes = sum(sizes[doc_id] for doc_id in unread - pages.keys()) * per_byte(subject, live)
+        in_a_byte = per_byte(subject, live)
+        by_pages = sum(pages[doc_id] for doc_id in unread & pages.keys()) * in_a_byte / per_byte("page", live)
+        by_bytes = sum(sizes[doc_id] for doc_id in unread - pages.keys()) * in_a_byte
         estimated = undrawn + round(by_pages + by_bytes)
         cost_of_one, items = _cost_of_call(captioner, cache), counted + estimated
         money_of_calls = None
@@ -134,34 +134,25 @@ def _rows_per_byte(space: Space, live: Manifest | None) -> float:
     return sum(live.counts.rows_by_modality.get(name, 0) for name in modalities) / size
 
 
-def _per_page(subject: Subject, live: Manifest | None) -> float:
-    """Return how many figures with a row, pages, or rows of text a page has."""
-    if live is None or not live.counts.pages or not live.sizes.get("sources"):
-        return PER_MEBIBYTE[subject] / PER_MEBIBYTE["page"]
-    return per_byte(subject, live) * live.sizes["sources"] / live.counts.pages
-
-
 def per_byte(subject: Subject, live: Manifest | None) -> float:
     """Return how many figures with a row, pages, or rows of text a byte of PDF has, in the live version or in corpora at hand."""
     size = live.sizes.get("sources", 0) if live else 0
-    if live is None or not size:
+    if live is None or not size or not live.counts.pages:
         return PER_MEBIBYTE[subject] / (1 << 20)
     rows = live.counts.rows_by_modality
-    match subject:
-        case "figure":
-            return rows.get("figure", 0) / size
-        case "page":
-            return live.counts.pages / size
-        case "text":
-            return (rows.get("text", 0) + rows.get("table", 0)) / size
+    counts = {
+        "figure": rows.get("figure", 0),
+        "page": live.counts.pages,
+        "text": rows.get("text", 0) + rows.get("table", 0),
+    }
+    return counts[subject] / size
 
 
 def _missing(
-    workspace: Workspace, captioner: CaptionerInUse, doc_ids: Iterable[str], cache: RecordCache
+    workspace: Workspace, captioner: CaptionerInUse, doc_ids: Iterable[str], cache: RecordCache[Description]
 ) -> tuple[int, int]:
     """Return how many descriptions are missing of structured documents, and how many of their pages aren't drawn yet."""
-    missing: set[bytes] = set()
-    undrawn = 0
+    missing, undrawn = set[str](), 0
     drawn_pages = drawn_cache(workspace)
     for group in batched(doc_ids, DOCUMENTS_AT_ONCE):
         target_ids: set[str] = set()
@@ -170,14 +161,13 @@ def _missing(
             target_ids |= describable_by(captioner.options.kind, caption_targets(captioner.subject, document)).keys()
             if captioner.subject == "page":
                 undrawn += len(document.pages) - len(document.drawn)
-        # 128 bits tell digests apart, and take a fraction of the memory of their text.
-        missing.update(bytes.fromhex(name)[:16] for name in cache.missing(target_ids))
+        missing.update(cache.missing(target_ids))
     return len(missing), undrawn
 
 
-def _cost_of_call(captioner: CaptionerInUse, cache: RecordCache) -> Spent:
+def _cost_of_call(captioner: CaptionerInUse, cache: RecordCache[Description]) -> Spent:
     """Return the mean cost of a stored call; the maximum cost if there is none."""
-    stored = rows_of(Description, next(cache.shards(), cache.schema.empty_table()))
+    stored = cache.read(next(cache.ids_by_shard(), []))
     if not stored:
         return maximum_cost(captioner.options, captioner.prompt.body, captioner.subject)
     return spent_on(stored).times(1 / len(stored))

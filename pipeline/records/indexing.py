@@ -48,20 +48,30 @@ def rows_to_bring_back(workspace: Workspace, manifest: Manifest) -> int:
 
 
 def put_into_engine(
-    workspace: Workspace, version: str, counted: Counts, vector_spaces: Mapping[str, VectorSpace], report: Report
+    workspace: Workspace,
+    version: str,
+    counted: Counts,
+    vector_spaces: Mapping[str, VectorSpace],
+    report: Report,
+    *,
+    is_afresh: bool = False,
 ) -> tuple[list[GateResult], dict[str, int]]:
-    """Bring forward, derive or fill a version's collection; return the verdicts on it, and counts of rows."""
+    """Bring forward, derive or fill a version's collection; return the verdicts on it, and counts of rows.
+
+    Where ``is_afresh`` it is filled: nothing of another collection is in it.
+    """
     store, rows = workspace.store, counted.rows
     spaces, is_taken = open_vectors(store, vector_spaces), workspace.is_taken(version)
-    row_count, error = attempt(lambda: _bring_forward(workspace, version, counted, vector_spaces))
+    row_count, error = attempt(lambda: None if is_afresh else _bring_forward(workspace, version, counted, vector_spaces))
     # Damage of an earlier version or of its collection only rules this way out; any other damage would stop a fill as well.
     if error is not None and not error.name.startswith("versions/") and error.name != workspace.collection(version):
         raise error
     counts_since_fill = {DERIVATIONS: 0, SINCE_FILL: 0}
     if row_count is None:
         if workspace.forwarded_from(version) is None:
-            _take_over(workspace, version, counted, next(iter(spare_versions(workspace, version)), None))
-        usable = None if is_taken else _usable_difference(workspace, version, counted.documents)
+            spare = [] if is_afresh else spare_versions(workspace, version)
+            _take_over(workspace, version, counted, next(iter(spare), None))
+        usable = None if is_taken or is_afresh else _usable_difference(workspace, version, counted.documents)
         if usable is not None and (row_count := _derive_from_parent(workspace, version, usable[0], spaces)) is not None:
             counts_since_fill = usable[1]
     index = workspace.index(version)

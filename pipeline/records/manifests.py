@@ -14,10 +14,12 @@ from schemas.ports import ObjectStore
 from schemas.reports import VersionRow, VersionState
 from schemas.versions import Manifest, Override, Pointer
 
+OVERRIDE, REJECTION = "override.json", "rejection.json"
+
 
 def manifest_name(version: str) -> str:
     """Name a version's manifest in its store."""
-    return f"versions/{version}/manifest.json"
+    return version_file(version, "manifest.json")
 
 
 def next_version(store: ObjectStore, fingerprint: str) -> str:
@@ -63,22 +65,12 @@ def _each_manifest(store: ObjectStore) -> Iterator[Manifest]:
     return (manifest for manifest in stored_manifests if manifest is not None)
 
 
-def override_name(version: str) -> str:
-    """Name the override of a version in its store."""
-    return f"versions/{version}/override.json"
-
-
 def read_override(store: ObjectStore, version: str) -> Override | None:
     """Return the override of a refused version; None if there is none."""
     try:
-        return read_model(store, override_name(version), Override)
+        return read_model(store, version_file(version, OVERRIDE), Override)
     except FileNotFoundError:
         return None
-
-
-def rejection_name(version: str) -> str:
-    """Name the rejection of a version in its store."""
-    return f"versions/{version}/rejection.json"
 
 
 def rejection_in_words(rejection: Override) -> str:
@@ -89,7 +81,7 @@ def rejection_in_words(rejection: Override) -> str:
 
 def refusals_in(store: ObjectStore, manifest: Manifest) -> list[str]:
     """Return the failed gates with their messages, and the rejection by a person; [] if nothing refuses the version."""
-    name = rejection_name(manifest.version)
+    name = version_file(manifest.version, REJECTION)
     rejections = [rejection_in_words(read_model(store, name, Override))] if store.exists(name) else []
     return [*refusals_of(manifest), *rejections]
 
@@ -142,7 +134,7 @@ def refusals_of(manifest: Manifest) -> list[str]:
 
 
 FILE = "files.parquet"
-_LATER = ("manifest.json", "override.json", INDEX_FILE, FILE)
+_CHANGING = ("manifest.json", OVERRIDE, INDEX_FILE)
 """Files that are written, or change, after the inventory; each is read to be checked."""
 
 
@@ -157,7 +149,7 @@ class Item:
 
 def write_inventory(store: ObjectStore, version: str) -> str:
     """Write the list of a version's files, which lacks only the manifest, and return the list's SHA-256 for that."""
-    later = {version_file(version, name) for name in _LATER}
+    later = {version_file(version, name) for name in (*_CHANGING, FILE)}
     sizes = store.sizes(version_file(version, ""))
     items = [Item(name, size, store.digest(name)) for name, size in sorted(sizes.items()) if name not in later]
     data = to_parquet(table_of(Item, items))
@@ -190,8 +182,8 @@ def missing_or_cut(store: ObjectStore, version: str) -> Iterator[DamagedError]:
 def changed(store: ObjectStore, version: str) -> Iterator[DamagedError]:
     """Yield an error for each file of a version that isn't what was written, by reading all of them."""
     try:
-        for name in (manifest_name(version), version_file(version, "override.json"), version_file(version, INDEX_FILE)):
-            if store.exists(name):
+        for file in _CHANGING:
+            if store.exists(name := version_file(version, file)):
                 store.get(name)
         items = read_inventory(store, version)
     except DamagedError as error:

@@ -10,21 +10,21 @@ from functools import partial
 
 from backends.stores.objects import damage, read_model, reading, unless_damaged
 from pipeline.records.manifests import (
+    OVERRIDE,
+    REJECTION,
     last_manifest,
     manifests,
     named_manifest,
     override_hint,
-    override_name,
     read_manifest,
     readable_manifest,
     refusals_in,
     rejection_in_words,
-    rejection_name,
     state_of,
 )
 from schemas.base import RELEASE
 from schemas.errors import ContractError, DamagedError, GateError, MissingError, NotFoundError, UserError
-from schemas.ids import MOMENT, sha256
+from schemas.ids import MOMENT, sha256, version_file
 from schemas.ports import ObjectStore
 from schemas.reports import VersionList
 from schemas.versions import FORMAT, Action, AuditEvent, Lease, Manifest, Override, Pointer
@@ -332,14 +332,14 @@ def _override(store: ObjectStore, manifest: Manifest, reason: str, by: str | Non
     refusals = refusals_in(store, manifest)
     if refusals:
         override = Override(reason=reason.strip(), by=by or this_person(), at=datetime.now(UTC), refusals=refusals)
-        store.replace(override_name(manifest.version), override.model_dump_json(indent=1).encode())
+        store.replace(version_file(manifest.version, OVERRIDE), override.model_dump_json(indent=1).encode())
     return bool(refusals)
 
 
 def reject_version(store: ObjectStore, version: str, *, by: str, reason: str) -> str:
     """Store that a person rejected a version, which no refresh publishes from then on; return it in words."""
     rejection = Override(reason=reason.strip(), by=by, at=datetime.now(UTC), refusals=[])
-    store.replace(rejection_name(version), rejection.model_dump_json(indent=1).encode())
+    store.replace(version_file(version, REJECTION), rejection.model_dump_json(indent=1).encode())
     note_event(store, "reject", by=by, reason=reason, about=version)
     return rejection_in_words(rejection)
 

@@ -69,8 +69,9 @@ def earlier_readings(workspace: Workspace, plan: Plan, changes: Sequence[Changed
     """Return the earlier documents that are parsed; those of an earlier release are parsed again from their stored bytes."""
     doc_ids = {change.before.doc_id for change in changes}
     missing_ids = doc_ids - set(parsed_documents(workspace, doc_ids))
+    missing = {change.before.doc_id: change.before.source for change in changes if change.before.doc_id in missing_ids}
     outcomes = parse_documents(
-        [ParseJob(row.doc_id, row.source, is_stored=True) for row in _first_rows(changes) if row.doc_id in missing_ids],
+        [ParseJob(doc_id, source, is_stored=True) for doc_id, source in missing.items()],
         source=workspace.source(),
         store_address=workspace.store.root,
         options=workspace.corpus.parse,
@@ -78,10 +79,6 @@ def earlier_readings(workspace: Workspace, plan: Plan, changes: Sequence[Changed
         run_id=plan.run_id,
     )
     return doc_ids - {outcome.doc_id for outcome in outcomes if outcome.failures}
-
-
-def _first_rows(changes: Iterable[ChangedSource]) -> Iterable[LedgerRow]:
-    return {change.before.doc_id: change.before for change in changes}.values()
 
 
 def faults_of_parse(

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,7 +27,6 @@ from schemas.documents import Recognised, drawn_page_id
 from schemas.errors import TransientError
 from schemas.filters import Modality
 from schemas.ids import alias_name, figure_file, original_file, version_file
-from schemas.parquet import schema_of
 from schemas.ports import ObjectStore
 from schemas.stages import Report, silent
 from schemas.versions import Manifest, Status
@@ -135,7 +135,7 @@ _IDS_A_BATCH = 20_000
 class NeededRecords:
     """Ids of a cache's records that versions need; ``number`` distinguishes it from others in the database."""
 
-    def __init__(self, cache: RecordCache, tables: TemporaryTables, number: int = 0) -> None:
+    def __init__(self, cache: RecordCache[Any], tables: TemporaryTables, number: int = 0) -> None:
         self.cache = cache
         self._tables = tables
         self._needed = f"needed_records_{number}"
@@ -148,13 +148,10 @@ class NeededRecords:
 
     def spare(self) -> Sequence[str]:
         """Return the ids of records that aren't needed, each once."""
-        self._load("held", self.cache)
+        self._tables.create("held", _IDS)
+        for names in self.cache.ids_by_shard():
+            self._tables.add("held", pa.table([names], schema=_IDS))
         return [*self._tables.values(f"SELECT DISTINCT id FROM held ANTI JOIN {self._needed} USING (id) ORDER BY id")]
-
-    def _load(self, table: str, cache: RecordCache) -> None:
-        self._tables.create(table, _IDS)
-        for names in cache.ids_by_shard():
-            self._tables.add(table, pa.table([names], schema=_IDS))
 
 
 @dataclass(frozen=True)
@@ -178,7 +175,7 @@ def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTab
     manifests: list[Manifest] = []
     records: dict[str, NeededRecords] = {}
 
-    def needed(cache: RecordCache) -> NeededRecords:
+    def needed(cache: RecordCache[Any]) -> NeededRecords:
         if cache.folder not in records:
             records[cache.folder] = NeededRecords(cache, tables, len(records))
         return records[cache.folder]
@@ -192,9 +189,9 @@ def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTab
     return Needs(workspace, manifests, records)
 
 
-def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[RecordCache], NeededRecords]) -> None:
+def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[RecordCache[Any]], NeededRecords]) -> None:
     store, keys, version = workspace.store, manifest.keys, manifest.version
-    pictures = needed(RecordCache(store, f"recognised/{keys['recognised']}", schema_of(Recognised)))
+    pictures = needed(RecordCache(store, f"recognised/{keys['recognised']}", Recognised))
     for placements in placement_parts(store, version):
         pictures.add(figures_of(placements))
     for captions in manifest.captioners.values():

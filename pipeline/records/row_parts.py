@@ -12,7 +12,9 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from heapq import merge
 from itertools import groupby, zip_longest
+from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -371,16 +373,19 @@ def write_version_rows(
     documents_to_add = added()
     next_document = next(documents_to_add, None)
 
-    def is_before(doc_id: str | None) -> bool:
-        # Behind the last part there is no bound: it takes all new documents that are left.
-        return next_document is not None and (doc_id is None or next_document[0] < doc_id)
+    def added_before(doc_id: str | None) -> Iterator[tuple[str, VersionRows]]:
+        nonlocal next_document
+        while next_document is not None and (doc_id is None or next_document[0] < doc_id):
+            yield next_document
+            next_document = next(documents_to_add, None)
 
     # Merges two streams in the order of document ids: the parts of the earlier version, and the new documents. A part
     # is named again unless a document leaves it, or a new one comes before the next part.
     for part, following in zip_longest(base.parts, (later_part.first for later_part in base.parts[1:])):
         has_dropped = bisect.bisect_left(dropped_ids, part.first) < bisect.bisect_right(dropped_ids, part.last)
+        is_joined = next_document is not None and (following is None or next_document[0] < following)
         # Small parts are joined with the next one.
-        if not has_dropped and not is_before(following) and not 0 < writer.waiting < ROWS_A_PART // 4:
+        if not has_dropped and not is_joined and not 0 < writer.waiting < ROWS_A_PART // 4:
             writer.keep(part)
             continue
         rows = read_part_rows(store, part)
@@ -388,16 +393,10 @@ def write_version_rows(
             # Files of facts are shared with other versions, so the facts of dropped rows are subtracted in a new file.
             facts.add(*facts_of_rows(rows.of(dropped), -1))
             rows = rows.without(dropped)
-        while next_document is not None and is_before(following):
-            # The new document's rows go between those of the earlier documents around it.
-            before, rows = rows.split(next_document[0])
-            writer.add(before)
-            writer.add(next_document[1])
-            next_document = next(documents_to_add, None)
-        writer.add(rows)
-    while next_document is not None:
-        writer.add(next_document[1])
-        next_document = next(documents_to_add, None)
+        for _, document_rows in merge(by_document(rows), added_before(following), key=itemgetter(0)):
+            writer.add(document_rows)
+    for _, document_rows in added_before(None):
+        writer.add(document_rows)
     writer.flush()
     return _write_lists(store, version, writer.parts, facts_by_document, facts, joined=joined)
 

@@ -42,12 +42,11 @@ def list_copies(workspace: Workspace, version: str, sources: Mapping[str, str], 
                 yield job
 
     for jobs in batched(missing(), _JOBS_AT_ONCE):
-        for outcome in tag_documents(
+        failures += tag_documents(
             jobs, store_address=store.root, limits=workspace.corpus.parse, passwords=passwords, run_id=run_id
-        ):
-            if outcome.failure is not None:
-                failures.append(outcome.failure)
-                del copy_by_document[outcome.job.doc_id]
+        )
+    failed = {failure.doc_id for failure in failures}
+    copy_by_document = {doc_id: name for doc_id, name in copy_by_document.items() if doc_id not in failed}
     store.replace(version_file(version, "tagged.json"), json.dumps(copy_by_document, sort_keys=True).encode())
     return sorted(failures, key=lambda failure: failure.source)
 

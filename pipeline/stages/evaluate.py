@@ -3,7 +3,7 @@
 import functools
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from evaluation.calibrate import calibrate, foreign_questions, shuffled
@@ -61,18 +61,20 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
         message = "the corpus has no golden questions; retrieval is not judged"
         gates.append(GateResult(gate=NO_QUESTIONS, passed=True, value=None, bound=None, message=message))
     else:
-        judged, *parts = _reports(workspace, version, questions, [preset, *alone(preset)], report)
-        calibration, confidence_by_question = _calibration(workspace, version, questions, preset)
+        opened, live_version = open_version(workspace, version), None
+        judged, *parts = _reports(opened, questions, [preset, *alone(preset)], report)
+        calibration, confidence_by_question = _calibration(opened, questions, preset)
         threshold, _ = thresholds(workspace.corpus.answer, calibration)
         judged = with_answers(judged, questions, lambda words: confidence_by_question[words] >= threshold)
         live = None
         if plan.parent and _is_searchable(workspace, plan.parent, preset):
-            (live,) = _reports(workspace, plan.parent, questions, [preset], report)
+            live_version = open_version(workspace, plan.parent)
+            (live,) = _reports(live_version, questions, [preset], report)
         elif plan.parent:
             message = f"{plan.parent} can't be searched any more, so this version isn't compared with it"
             gates.append(GateResult(gate=RECALL_KEPT.name, passed=True, value=None, bound=None, message=message))
         gates += retrieval_gates(questions, judged, parts, live, workspace.corpus.gates)
-        gates += _complaints(workspace, version, plan.parent if live else None, questions, preset)
+        gates += _complaints(opened, live_version, questions, preset)
         reports = {JUDGED: judged} | {mode_report.mode: mode_report for mode_report in parts}
         for name, mode_report in (reports | ({"live": live} if live else {})).items():
             data = json.dumps(mode_report.model_dump(mode="json"), indent=1).encode()
@@ -86,7 +88,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
 
 
 def _complaints(
-    workspace: Workspace, version: str, live: str | None, questions: Sequence[Question], preset: Preset
+    opened: OpenVersion, live: OpenVersion | None, questions: Sequence[Question], preset: Preset
 ) -> list[GateResult]:
     """Judge the golden questions that were made of feedback, and store which are answered; [] for none.
 
@@ -96,8 +98,7 @@ def _complaints(
     if not complaints:
         return []
 
-    def answered(version: str) -> dict[str, bool]:
-        opened = open_version(workspace, version)
+    def answered(opened: OpenVersion) -> dict[str, bool]:
         outcomes = {}
         for gold in gold_evidence(opened, complaints):
             question = opened.question(gold.question.question)
@@ -115,9 +116,9 @@ def _complaints(
             )
         return outcomes
 
-    now, before = answered(version), answered(live) if live else {}
-    data = json.dumps(now, indent=1).encode()
-    workspace.store.replace(version_file(version, COMPLAINTS_ANSWERED), data)
+    now, before = answered(opened), answered(live) if live else {}
+    workspace = opened.workspace
+    workspace.store.replace(version_file(opened.version, COMPLAINTS_ANSWERED), json.dumps(now, indent=1).encode())
     missed = [question.question for question in complaints if not now[question.id]]
     lost = [name for name, was_answered in before.items() if was_answered and not now[name]]
     finding = f"{sum(now.values())} of {len(now)} complaints answered" + (f", {len(lost)} fewer of them" if lost else "")
@@ -157,14 +158,18 @@ def _is_searchable(workspace: Workspace, version: str, preset: Preset) -> bool:
         return False
 
 
+def _prepared(opened: OpenVersion, questions: Iterable[str], preset: Preset) -> dict[str, EmbeddedQuery]:
+    """Return questions by their words, embedded in one batch."""
+    words = list(dict.fromkeys(questions))
+    return dict(zip(words, opened.questions(words, preset), strict=True))
+
+
 def _reports(
-    workspace: Workspace, version: str, questions: Sequence[Question], presets: Sequence[Preset], report: Report
+    opened: OpenVersion, questions: Sequence[Question], presets: Sequence[Preset], report: Report
 ) -> list[ModeReport]:
-    opened = open_version(workspace, version)
     gold = gold_evidence(opened, questions)
-    words = list(dict.fromkeys(question.question for question in questions))
     # The other presets are retrievers of the first one alone, so what it embeds of a question serves all.
-    prepared = dict(zip(words, opened.questions(words, presets[0]), strict=True))
+    prepared = _prepared(opened, (question.question for question in questions), presets[0])
     reports = []
     for judged_count, preset in enumerate(presets, 1):
         reports.append(ask(gold, functools.partial(_hits, opened, prepared, preset), preset.name))
@@ -177,14 +182,12 @@ def _hits(opened: OpenVersion, prepared: Mapping[str, EmbeddedQuery], preset: Pr
 
 
 def _calibration(
-    workspace: Workspace, version: str, questions: Sequence[Question], preset: Preset
+    opened: OpenVersion, questions: Sequence[Question], preset: Preset
 ) -> tuple[Calibration, dict[str, float]]:
     """Return the calibration of confidence, and the confidence in the answer to each golden question."""
-    opened = open_version(workspace, version)
     golden = [question.question for question in questions]
     negatives = {"foreign": foreign_questions(), "shuffled": shuffled(golden)}
-    words = list(dict.fromkeys(chain(golden, *negatives.values())))
-    prepared = dict(zip(words, opened.questions(words, preset), strict=True))
+    prepared = _prepared(opened, chain(golden, *negatives.values()), preset)
     evidence = {
         question_text: QuestionEvidence(opened, opened.searching(Trace()), question, preset, NO_FILTERS).features
         for question_text, question in prepared.items()

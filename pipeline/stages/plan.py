@@ -35,7 +35,6 @@ from schemas.versions import (
     Outcome,
     Plan,
     PlannedDocument,
-    PlanSummary,
     Pointer,
     SourceFile,
     Spent,
@@ -123,11 +122,11 @@ def plan(
     rebuild |= live is not None and are_rights_outdated(workspace, live.version)
     existing_version = None if retry or rebuild or was_discarded else _existing_version(workspace, fingerprint, live)
     parent = readable_manifest(store, live.version) if live else None
-    summary = _summary(workspace, live, ledger, comparison, to_parse, parent, is_new=existing_version is None)
-    summary = summary.model_copy(update={"listing_s": listing_s})
     otherwise = converted_otherwise(store, live.version, ledger) if live else {}
-    if advice := conversion_advice(corpus.name, listed, otherwise):
-        summary = summary.model_copy(update={"advice": [*summary.advice, *advice]})
+    of_languages = unknown_languages(workspace, parent.counts) if parent is not None else None
+    advice = [*filter(None, [of_languages]), *conversion_advice(corpus.name, listed, otherwise)]
+    expected = _expected(workspace, ledger, comparison, to_parse, parent, is_new=existing_version is None)
+    summary = summarise(comparison, to_parse).model_copy(update=expected | {"listing_s": listing_s, "advice": advice})
     return Plan(
         run_id=run_id,
         version=existing_version[0] if existing_version else next_version(store, fingerprint),
@@ -153,28 +152,24 @@ def _check_settings(workspace: Workspace) -> None:
         gates_of_metrics.check(workspace)
 
 
-def _summary(
+def _expected(
     workspace: Workspace,
-    live: Pointer | None,
     ledger: Sequence[LedgerRow],
     comparison: Comparison,
     to_parse: Mapping[str, int],
     parent: Manifest | None,
     *,
     is_new: bool,
-) -> PlanSummary:
-    """Return what a plan would do; with the expected calls if it makes a version that ``is_new``."""
-    pages = _page_counts(workspace, comparison.documents, to_parse) if is_new else {}
-    summary = _with_pages(workspace, summarise(comparison, to_parse), to_parse, pages, parent)
-    if is_new:
-        unfinished = _unfinished_documents(workspace, live, ledger, comparison.documents)
-        budget = Budget(workspace.corpus.budget)
-        calls = expected_calls(workspace, unfinished, parent, pages, budget) if workspace.captioners else {}
-        calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent, budget)
-        summary = summary.model_copy(update={"captions": calls})
-    if parent is not None and (advice := unknown_languages(workspace, parent.counts)):
-        summary = summary.model_copy(update={"advice": [advice]})
-    return summary
+) -> dict[str, object]:
+    """Return the pages, minutes and calls that a plan expects; no calls unless its version ``is_new``."""
+    if not is_new:
+        return _pages_and_minutes(workspace, to_parse, {}, parent)
+    pages = _page_counts(workspace, comparison.documents, to_parse)
+    unfinished = _unfinished_documents(workspace, parent, ledger, comparison.documents)
+    budget = Budget(workspace.corpus.budget)
+    calls = expected_calls(workspace, unfinished, parent, pages, budget) if workspace.captioners else {}
+    calls |= expected_embeddings(workspace, unfinished, comparison.documents, parent, budget)
+    return _pages_and_minutes(workspace, to_parse, pages, parent) | {"captions": calls}
 
 
 def has_kept(workspace: Workspace, sources: Sequence[str]) -> bool:
@@ -203,18 +198,17 @@ def _page_counts(workspace: Workspace, documents: Sequence[PlannedDocument], to_
     return count_pages(corpus.source_address, names, corpus.parse, within_s=OPENED_WITHIN_S) if names else {}
 
 
-def _with_pages(
-    workspace: Workspace, summary: PlanSummary, to_parse: Mapping[str, int], pages: Mapping[str, int], live: Manifest | None
-) -> PlanSummary:
-    """Return a summary with pages and minutes; both are guessed where PDFs weren't opened."""
+def _pages_and_minutes(
+    workspace: Workspace, to_parse: Mapping[str, int], pages: Mapping[str, int], live: Manifest | None
+) -> dict[str, object]:
+    """Return the pages and minutes of a summary; both are guessed where PDFs weren't opened."""
     estimated = round(sum(size for doc_id, size in to_parse.items() if doc_id not in pages) * per_byte("page", live))
     number = sum(pages.values()) + estimated
     seconds = SECONDS_A_PAGE + (SECONDS_OF_OCR_A_PAGE if workspace.recogniser is not None else 0.0)
     parsed = live.work.get("pages_parsed", 0) if live else 0
     if live is not None and parsed >= MEASURED_PAGES:
         seconds = (live.timings_s.get(Stage.PARSE, 0.0) + live.timings_s.get(Stage.ENRICH, 0.0)) / parsed
-    update = {"pages_to_parse": number, "pages_estimated": estimated, "minutes": round(number * seconds / 60, 2)}
-    return summary.model_copy(update=update)
+    return {"pages_to_parse": number, "pages_estimated": estimated, "minutes": round(number * seconds / 60, 2)}
 
 
 def _listing(workspace: Workspace, source: DocumentSource) -> list[SourceFile]:
@@ -299,10 +293,9 @@ def _ranking_changed(workspace: Workspace, manifest: Manifest) -> bool:
 
 
 def _unfinished_documents(
-    workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], documents: Sequence[PlannedDocument]
+    workspace: Workspace, manifest: Manifest | None, ledger: Sequence[LedgerRow], documents: Sequence[PlannedDocument]
 ) -> list[PlannedDocument]:
     """Return the documents whose rows are made: all but those that the live version finished with the same keys."""
-    manifest = readable_manifest(workspace.store, live.version) if live else None
     if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
         return [*documents]
     failures = read_failures(workspace.store, manifest) or []

@@ -3,6 +3,7 @@
 Originals, the pointer and the audit log are the truth; everything else is derived. A damaged live version is built afresh.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator
 
 from backends.stores.objects import attempt, check_object, unless_damaged
@@ -13,7 +14,7 @@ from pipeline.records.descriptions import drawn_cache
 from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
 from pipeline.records.lease import LEASE
 from pipeline.records.ledger import quarantine_file, read_failures, readable_ledger
-from pipeline.records.manifests import changed, manifest_name, missing_or_cut, read_manifest, readable_manifest
+from pipeline.records.manifests import changed, manifest_name, missing_or_cut, readable_manifest
 from pipeline.records.publication import LIVE, drop_previous, read_pointer, readable_pointer
 from pipeline.records.retention import KINDS, objects_of, vectors_of_version
 from pipeline.records.row_parts import DOCUMENTS
@@ -21,8 +22,8 @@ from schemas.errors import DamagedError, MissingError
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.stages import Report, silent
-from schemas.versions import Manifest
 
+_PLACED = ["doc_id", "figure_id"]
 _MADE = tuple(kind for kind in KINDS if kind != "documents")
 
 
@@ -42,7 +43,7 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
     errors += [error] if live and (error := attempt(lambda: read_failures(store, live))[1]) else []
     if deep:
         errors += _unreadable_objects(store, (name for kind in CACHES for name in store.names(kind)))
-        errors += _unreadable_objects(store, _vectors(store, live)) if live else ()
+        errors += _unreadable_objects(store, _as_far_as_read(vectors_of_version(store, live))) if live else ()
     stored = {name for kind in KINDS for name, _ in store.listing(kind)}
     checked_objects: set[str] = set()
     for read_count, version in enumerate(finished):
@@ -50,7 +51,9 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
         errors += _unreadable_objects(store, [manifest_name(version)])
         errors += missing_or_cut(store, version)
         errors += changed(store, version) if deep else ()
-        unchecked_objects = set(_shared_objects(workspace, version)) - checked_objects
+        manifest = readable_manifest(store, version)
+        needed_objects = _as_far_as_read(objects_of(workspace, manifest)) if manifest else ()
+        unchecked_objects = {*needed_objects} - checked_objects
         errors += _unreadable_objects(store, sorted(unchecked_objects if deep else unchecked_objects - stored))
         checked_objects |= unchecked_objects
     report("read versions", len(finished), len(finished))
@@ -138,14 +141,10 @@ def _lost_versions(store: ObjectStore) -> list[str]:
     return [previous] if previous and not store.exists(manifest_name(previous)) else []
 
 
-def _shared_objects(workspace: Workspace, version: str) -> Iterator[str]:
-    """Yield the shared objects that a version needs, as far as its rows can be read."""
-    try:
-        manifest = read_manifest(workspace.store, version)
-        if manifest is not None:
-            yield from objects_of(workspace, manifest)
-    except DamagedError:
-        return
+def _as_far_as_read(names: Iterable[str]) -> Iterator[str]:
+    """Yield what a version needs, as far as its rows can be read."""
+    with contextlib.suppress(DamagedError):
+        yield from names
 
 
 def _unreadable_objects(store: ObjectStore, names: Iterable[str], *, optional: bool = False) -> Iterator[DamagedError]:
@@ -161,26 +160,14 @@ def _unreadable_objects(store: ObjectStore, names: Iterable[str], *, optional: b
             yield error
 
 
-def _vectors(store: ObjectStore, live: Manifest) -> Iterator[str]:
-    """Yield the files of the live version's vectors, as far as its rows can be read."""
-    try:
-        yield from vectors_of_version(store, live)
-    except DamagedError:
-        return
-
-
 def _documents_with(store: ObjectStore, version: str, figure: str) -> set[str]:
     """Return the documents that contain a figure, or of which it is a page; all where that can't be read."""
 
     def read() -> set[str]:
         pages = (row for part in evidence_parts(store, version) for row in page_rows(part))
-        placed = (row for row in _placement_rows(store, version) if row["figure_id"] == figure)
-        return {doc_id for doc_id, _, picture in pages if picture == figure} | {str(row["doc_id"]) for row in placed}
+        placed = (row for part in placement_parts(store, version) for row in part.select(_PLACED).to_pylist())
+        documents = {doc_id for doc_id, _, picture in pages if picture == figure}
+        return documents | {row["doc_id"] for row in placed if row["figure_id"] == figure}
 
     documents = unless_damaged(read)
     return set(store.folders("parsed")) if documents is None else documents
-
-
-def _placement_rows(store: ObjectStore, version: str) -> Iterator[dict[str, str | None]]:
-    for part in placement_parts(store, version):
-        yield from part.select(["doc_id", "figure_id", "kind"]).to_pylist()

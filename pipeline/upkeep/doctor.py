@@ -1,7 +1,6 @@
 """Diagnose the installation and corpora, and say how to repair them."""
 
 import contextlib
-import functools
 import importlib.metadata
 import importlib.util
 import os
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from backends.conversion import office, printing
 from backends.models.endpoint_calls import problem_of_server
-from backends.stores.objects import attempt, unless_damaged
+from backends.stores.objects import unless_damaged
 from pipeline.corpus.answers import check_answers
 from pipeline.corpus.corpora import corpora_folder, corpus_files
 from pipeline.corpus.languages import unknown_languages
@@ -30,7 +29,7 @@ from pipeline.records.retention import update_alias
 from pipeline.records.row_parts import read_parts
 from pipeline.records.states import State
 from pipeline.upkeep.discard import discard, find_damage
-from schemas.errors import InsetError, UserError
+from schemas.errors import DamagedError, InsetError, UserError
 from schemas.reports import Diagnosis, Finding
 from schemas.stages import Report, silent
 from schemas.versions import Manifest
@@ -99,12 +98,12 @@ def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[
 
 
 def _corpus(workspace: Workspace) -> Iterator[Finding]:
-    checks: dict[str, Callable[[Workspace], Finding | None]] = {
+    checks: dict[str, Callable[[Workspace], object]] = {
         "source": _source,
         "store": _store,
-        "notifiers": _notifiers,
-        "passwords": _passwords,
-        "preset": _preset,
+        "notifiers": lambda workspace: check_notifiers(workspace.corpus.operations, workspace.file),
+        "passwords": Workspace.passwords,
+        "preset": check_default_preset,
         "models": _models,
         "answers": _answers,
         "quarantine": _quarantine,
@@ -116,16 +115,16 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         "webhooks": _webhooks,
     }
     for name, check in checks.items():
-        subject = f" {name}"
+        subject = f"corpus {workspace.corpus.name}"
         try:
-            finding, damage = attempt(functools.partial(check, workspace))
-            if damage is not None:
-                problem, _, remedy = damage.message.partition("; ")
-                subject, finding = "", _broken(problem, remedy)
+            finding = check(workspace)
+            if isinstance(finding, Finding):
+                yield finding.model_copy(update={"subject": f"{subject} {name}"})
+        except DamagedError as damage:
+            problem, _, remedy = damage.message.partition("; ")
+            yield _broken(problem, remedy, subject)
         except InsetError as error:
-            subject, finding = "", _broken(error.message, f"correct {workspace.file}, or what it names")
-        if finding is not None:
-            yield finding.model_copy(update={"subject": f"corpus {workspace.corpus.name}{subject}"})
+            yield _broken(error.message, f"correct {workspace.file}, or what it names", subject)
 
 
 def _intact(message: str, subject: str = "") -> Finding:
@@ -138,10 +137,6 @@ def _warning(message: str, remedy: str, subject: str = "") -> Finding:
 
 def _broken(message: str, remedy: str, subject: str = "") -> Finding:
     return Finding(subject=subject, ok=False, message=message, remedy=remedy)
-
-
-def _notifiers(workspace: Workspace) -> None:
-    check_notifiers(workspace.corpus.operations, workspace.file)
 
 
 def _source(workspace: Workspace) -> Finding:
@@ -169,14 +164,6 @@ def _webhooks(workspace: Workspace) -> Finding | None:
     )
     remedy = "correct the address; what isn't told for three days is given up, and its key deletes the webhook"
     return _warning(f"{len(silent)} addresses don't answer: {names}", remedy) if silent else None
-
-
-def _passwords(workspace: Workspace) -> None:
-    workspace.passwords()
-
-
-def _preset(workspace: Workspace) -> None:
-    check_default_preset(workspace)
 
 
 def _models(workspace: Workspace) -> Finding | None:

@@ -24,12 +24,11 @@ from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.published.webhooks import forget_in_webhooks
 from pipeline.records import access
-from pipeline.records.collection import fill, open_vectors, read_back
-from pipeline.records.columns import read_columns, write_columns
+from pipeline.records.columns import write_columns
 from pipeline.records.corrections import remove_corrections
 from pipeline.records.differences import write_numbers_diff
-from pipeline.records.evidence import evidence_parts, evidence_sample
 from pipeline.records.feedback import remove_feedback
+from pipeline.records.indexing import put_into_engine
 from pipeline.records.lease import HeldError, alone
 from pipeline.records.ledger import (
     Forgotten,
@@ -51,7 +50,6 @@ from pipeline.records.manifests import (
 )
 from pipeline.records.notes import (
     DERIVATIONS,
-    SINCE_FILL,
     StageNote,
     counts_of,
     read_last_refresh,
@@ -64,7 +62,6 @@ from pipeline.records.retention import removable_versions, update_alias
 from pipeline.records.row_parts import FIGURES, Facts, read_documents, read_parts, write_version_rows
 from pipeline.upkeep.prune import prune_all, remove_versions, sweep
 from schemas.errors import TransientError, UserError
-from schemas.gates import GateResult
 from schemas.ids import document_file, key, sha256, version_file
 from schemas.parquet import Rows
 from schemas.ports import ObjectStore
@@ -339,7 +336,8 @@ def _forget_rights(store: ObjectStore, deletion: _Deletion, event: AuditEvent) -
 def _make_version(workspace: Workspace, base: Manifest, deletion: _Deletion, report: Report) -> str:
     """Make a version of the live one's rows without some documents, with its gates, and return its name.
 
-    Nothing of the live version but its rows, vectors and verdicts is taken over: reports may quote the documents.
+    Nothing of the live version but its rows, vectors and verdicts is taken over: reports may quote the documents. Raises
+    ``TransientError`` where the engine lacks rows.
     """
     store, started, run_id = workspace.store, time.monotonic(), f"{_RUN}{uuid.uuid4().hex[:12]}"
     ledger = [row for row in read_ledger(store, base.version) if not deletion.has(row.doc_id, row.source)]
@@ -355,7 +353,12 @@ def _make_version(workspace: Workspace, base: Manifest, deletion: _Deletion, rep
     counts = document_counts(ledger, failures) | _write_rows(store, version, base.version, deletion.doc_ids)
     write_columns(workspace, version)
     write_note(store, version, Stage.ASSEMBLE, StageNote(seconds=0, counts=counts))
-    gates = _fill(workspace, version, base, counts, report)
+    gates, build_counts = put_into_engine(workspace, version, counts_of(counts), base.spaces, report, is_afresh=True)
+    for gate in gates:
+        if not gate.passed:
+            raise TransientError(f"{version} was built, but {gate.message.partition(';')[0]}; forget it again")
+    write_note(store, version, Stage.BUILD, StageNote(seconds=0, gates=gates, counts=build_counts))
+    verdicts = {gate.gate: gate for gate in gates}
     manifest = base.model_copy(
         update={
             "version": version,
@@ -366,7 +369,7 @@ def _make_version(workspace: Workspace, base: Manifest, deletion: _Deletion, rep
             "spent": {},
             "counts": counts_of(counts),
             "collection": workspace.collection(version),
-            "gates": [gates.get(gate.gate, gate) for gate in base.gates],
+            "gates": [verdicts.get(gate.gate, gate) for gate in base.gates],
             "timings_s": {Stage.BUILD: round(time.monotonic() - started, 2)},
             "work": {name: base.work[name] for name in UNDONE if name in base.work},
             "sizes": {**base.sizes, "sources": sum(row.size for row in ledger), "evidence": counts["evidence_bytes"]},
@@ -391,20 +394,3 @@ def _write_rows(store: ObjectStore, version: str, base: str, doc_ids: frozenset[
         copies = {doc_id: name for doc_id, name in copies.items() if doc_id not in doc_ids}
         store.replace(version_file(version, "tagged.json"), json.dumps(copies, sort_keys=True).encode())
     return counts
-
-
-def _fill(
-    workspace: Workspace, version: str, base: Manifest, counts: Mapping[str, int], report: Report
-) -> dict[str, GateResult]:
-    """Fill a version's collection and return the verdicts on it, by gate; raises ``TransientError`` where rows are missing."""
-    store, spaces = workspace.store, open_vectors(workspace.store, base.spaces)
-    workspace.write_index_options(version, counts_of(counts).documents_by_language)
-    index = workspace.index(version)
-    rows = fill(index, lambda: evidence_parts(store, version), spaces, report, read_columns(store, version))
-    gates = read_back(index, evidence_sample(store, version), counts["rows"], [vectors.space for vectors in spaces])
-    for gate in gates:
-        if not gate.passed:
-            raise TransientError(f"{version} was built, but {gate.message.partition(';')[0]}; forget it again")
-    counts_of_fill = {"rows_built": counts["rows"], "rows_written": rows, DERIVATIONS: 0, SINCE_FILL: 0}
-    write_note(store, version, Stage.BUILD, StageNote(seconds=0, gates=gates, counts=counts_of_fill))
-    return {gate.gate: gate for gate in gates}

@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-import pyarrow as pa
-
 from backends.models.languages import Simplemma
 from backends.stores.document_files import ParsedDocumentFile, is_finished, parsed_file
 from backends.stores.objects import existing
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import RecordCache
+from pipeline.records.cache import Record, RecordCache
 from pipeline.records.collection import documents_of, passages
 from pipeline.records.descriptions import drawn_cache
 from pipeline.records.documents import DocumentReader, Inherited, inherit, parsed_documents
@@ -35,16 +33,16 @@ from ray_jobs.enrich import (
     FEW_PICTURES,
     FEW_SCANS,
     LookedAt,
+    StructureActor,
     Unstructured,
     looked_at,
     recognise,
-    structure_all,
+    run_actor,
 )
 from ray_jobs.pools import Outcome, RowFailure
 from schemas.base import batched
-from schemas.documents import DrawnPage, Recognised, drawn_page_id
+from schemas.documents import Recognised, drawn_page_id
 from schemas.errors import Failure, FailureCode
-from schemas.parquet import rows_of, schema_of, table_of
 from schemas.stages import Report, Stage, Step, silent
 from schemas.versions import Plan, Spent, Status
 from tasks.enriching.spaces import RowText
@@ -156,7 +154,7 @@ class _Structuring:
     def __init__(self, workspace: Workspace, ray: _OnDemand, report: Report) -> None:
         self._workspace, self._ray, self._report = workspace, ray, report
         store, keys = workspace.store, workspace.keys
-        self._recognised = RecordCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
+        self._recognised = RecordCache(store, f"recognised/{keys.recognised}", Recognised)
         self._lexicon = Simplemma()
         self._unfinished: dict[str, tuple[FailureCode, str]] = {}
         self.counts = Counter(recognised=0, structured=0)
@@ -202,7 +200,7 @@ class _Structuring:
             recognised = [*pictures[doc_id].recognised, *scans.get(doc_id, ())]
             return Unstructured(
                 doc_id,
-                rows_of(Recognised, self._recognised.read(recognised)),
+                self._recognised.read(recognised),
                 {name: self._unfinished[name] for name in recognised if name in self._unfinished},
                 faults.get(doc_id),
                 workspace.structured_file(doc_id),
@@ -213,14 +211,9 @@ class _Structuring:
         picture_count = sum(len(pictures[doc_id].recognised) + len(scans.get(doc_id, ())) for doc_id in doc_ids)
         needs_ray = len(doc_ids) > FEW_DOCUMENTS or picture_count > FEW_SCANS
         self._ray(needs_ray)
-        return structure_all(
-            map(unstructured, doc_ids),
-            store_address=self._workspace.store.root,
-            embeddings=corpus.embedding_models,
-            chunks=corpus.chunks,
-            parse_key=keys.parse,
-            ray=corpus.ray if needs_ray else None,
-        )
+        arguments = (workspace.store.root, corpus.embedding_models, corpus.chunks, keys.parse)
+        rows = ((doc_id, unstructured(doc_id)) for doc_id in doc_ids)
+        return run_actor(StructureActor, arguments, rows, 1, 1, corpus.ray if needs_ray else None)
 
     def _parsed(self, doc_id: str) -> ParsedDocumentFile:
         return ParsedDocumentFile(self._workspace.store, parsed_file(doc_id, self._workspace.keys.parse))
@@ -230,9 +223,7 @@ class _Structuring:
         faults: dict[str, str] = {}
         scans: dict[str, list[str]] = {}
         for doc_id, pictures in to_compare.items():
-            lines_by_picture = {
-                picture.id: picture.lines for picture in rows_of(Recognised, self._recognised.read(pictures))
-            }
+            lines_by_picture = {picture.id: picture.lines for picture in self._recognised.read(pictures)}
             if not lines_by_picture:
                 continue
             parsed = self._parsed(doc_id)
@@ -249,8 +240,7 @@ class _Structuring:
         if missing:
             self._ray(len(missing) > FEW_PICTURES)
             batches = recognise(missing, self._workspace.store.root, self._workspace.corpus.ray, crash_messages)
-            tables = (table_of(Recognised, batch) for batch in batches)
-            keep(self._recognised, tables, Step.RECOGNISE, len(missing), self._report, self.counts["recognised"])
+            keep(self._recognised, batches, Step.RECOGNISE, len(missing), self._report, self.counts["recognised"])
         self._unfinished |= {
             name: (FailureCode.MODEL_CRASHED, f"words of a figure were not read: {message}")
             for name, message in crash_messages.items()
@@ -278,8 +268,7 @@ def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict
         }
         if missing := [pages[name] for name in cache.missing(pages)]:
             drawn = keep_pictures(missing, store_address=store.root, limits=limits, passwords=workspace.passwords())
-            tables = (table_of(DrawnPage, [page]) for page in drawn)
-            keep(cache, tables, Step.DRAW, len(missing), report, drawn_count)
+            keep(cache, ([page] for page in drawn), Step.DRAW, len(missing), report, drawn_count)
             drawn_count += len(missing)
     return {"drawn": drawn_count}
 
@@ -302,19 +291,20 @@ def _passages(
         yield from ((doc_id, passages(rows)) for doc_id, rows in documents_of(earlier.evidence))
 
 
-def keep(cache: RecordCache, batches: Iterable[pa.Table], step: str, total: int, report: Report, before: int = 0) -> None:
+def keep(
+    cache: RecordCache[Record], batches: Iterable[Sequence[Record]], step: str, total: int, report: Report, before: int = 0
+) -> None:
     """Write records as shards while they come, so that a killed job loses only seconds of work, then join small shards."""
     report(step, before, before + total)
-    pending = cache.schema.empty_table()
-    record_count, since = 0, time.monotonic()
+    pending, record_count, since = list[Record](), 0, time.monotonic()
     try:
         for records in batches:
-            pending = pa.concat_tables([pending, records])
-            record_count += records.num_rows
+            pending += records
+            record_count += len(records)
             report(step, before + record_count, before + total)
-            if pending.num_rows >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
+            if len(pending) >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
                 cache.append(pending)
-                pending, since = cache.schema.empty_table(), time.monotonic()
+                pending, since = [], time.monotonic()
     finally:
         # Also on an error, since the models' work on these records is done.
         cache.append(pending)

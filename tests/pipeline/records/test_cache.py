@@ -1,22 +1,30 @@
 """Records of finished work are found by id, in the newest shard that holds them."""
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from backends.stores.object_store import open_store
 from pipeline.records.cache import RecordCache
+from schemas.parquet import table_of
 from schemas.ports import ObjectStore
 
-SCHEMA = pa.schema((pa.field("id", pa.string()), pa.field("value", pa.int64())))
+
+@dataclass(frozen=True)
+class Numbered:
+    """A record."""
+
+    id: str
+    value: int
 
 
-def _records(*numbers: int) -> pa.Table:
-    return pa.table({"id": [f"id{number:02}" for number in numbers], "value": list(numbers)}, schema=SCHEMA)
+def _records(*numbers: int) -> list[Numbered]:
+    return [Numbered(f"id{number:02}", number) for number in numbers]
 
 
 @pytest.fixture
@@ -24,12 +32,12 @@ def store(tmp_path: Path) -> ObjectStore:
     return open_store(str(tmp_path / "store"))
 
 
-def _open(store: ObjectStore) -> RecordCache:
-    return RecordCache(store, "vectors/text/key", SCHEMA)
+def _open(store: ObjectStore) -> RecordCache[Numbered]:
+    return RecordCache(store, "captions/key", Numbered)
 
 
-def _values(table: pa.Table) -> list[int | None]:
-    return sorted(table.column("value").to_pylist(), key=lambda value: value or 0)
+def _values(records: Iterable[Numbered]) -> list[int]:
+    return sorted(record.value for record in records)
 
 
 def test_what_was_appended_is_found_by_another_process(store: ObjectStore) -> None:
@@ -73,7 +81,7 @@ def test_each_shard_is_read_once_and_only_where_a_record_is_wanted(
     assert (len(names), len(whole_reads)) == (9, 1)
     for number in range(0, 90, 3):
         assert _values(cache.read([f"id{number:02}", f"id{89 - number:02}"])) == sorted({number, 89 - number})
-    assert cache.read(["id99"]).num_rows == 0
+    assert cache.read(["id99"]) == ()
     for number in range(90):
         assert cache.missing([f"id{number:02}", "id99"]) == ["id99"]
     assert (whole_reads.total(), names.total()) == (9, 9)
@@ -120,8 +128,8 @@ def test_a_damaged_shard_holds_no_record_and_goes_with_the_next_one(store: Objec
     damaged = Path(store.root, *store.names(cache.folder))
     damaged.write_bytes(damaged.read_bytes()[:-9])
     for cache in (_open(store), _open(store), _open(store)):
-        assert cache.read(["id01"]).num_rows == 0
-        assert list(cache.shards()) == []
+        assert cache.read(["id01"]) == ()
+        assert cache.ids() == set()
         assert cache.missing(["id01"]) == ["id01"]
     cache.append(_records(1))
     assert not damaged.exists()
@@ -158,7 +166,7 @@ def test_shards_are_joined_as_far_as_their_bytes_go(store: ObjectStore, monkeypa
     cache = _open(store)
     for first in range(0, 60, 10):
         cache.append(_records(*range(first, first + 10)))
-    monkeypatch.setattr("pipeline.records.cache._BYTES_A_SHARD", 2 * _records(*range(9)).nbytes)
+    monkeypatch.setattr("pipeline.records.cache._BYTES_A_SHARD", 2 * table_of(Numbered, _records(*range(9))).nbytes)
     cache.remove([f"id{first:02}" for first in range(0, 60, 10)])
-    assert len(store.names("vectors/text/key")) == 3
+    assert len(store.names("captions/key")) == 3
     assert len(_open(store).ids()) == 54

@@ -2,29 +2,23 @@
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from backends.stores.object_store import open_store
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.cache import RecordCache
 from pipeline.records.retention import NeededRecords
-
-SCHEMA = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("value", pa.int64())))
-
-
-def _records(*numbers: int) -> pa.Table:
-    return pa.table([[f"{number:040}" for number in numbers], list(numbers)], schema=SCHEMA)
+from schemas.documents import Recognised
 
 
 def _names(*numbers: int) -> list[str]:
-    return [str(name) for name in _records(*numbers).column("id").to_pylist()]
+    return [f"{number:040}" for number in numbers]
 
 
-def _cache(folder: Path, *shards: tuple[int, ...]) -> RecordCache:
-    cache = RecordCache(open_store(str(folder)), "vectors/text/k", SCHEMA)
+def _cache(folder: Path, *shards: tuple[int, ...]) -> RecordCache[Recognised]:
+    cache = RecordCache(open_store(str(folder)), "recognised/k", Recognised)
     for numbers in shards:
-        cache.append(_records(*numbers))
+        cache.append([Recognised(name, ()) for name in _names(*numbers)])
     return cache
 
 

@@ -29,7 +29,6 @@ from pipeline.upkeep.prune import prune
 from schemas.errors import NotFoundError, UserError
 from schemas.ids import document_file, sha256
 from schemas.models import Description
-from schemas.parquet import table_of
 from schemas.reports import Finding, ListPart
 from schemas.retrieval import Query
 from schemas.rights import Rights
@@ -255,7 +254,7 @@ def test_a_running_service_lets_go_of_it(published: Workspace) -> None:
     "step",
     [
         "write_version_rows",
-        "fill",
+        "put_into_engine",
         "write_inventory",
         "replace_forgotten",
         "remove_versions",
@@ -316,7 +315,7 @@ def test_what_another_document_shares_stays(published: Workspace) -> None:
 def test_paid_replies_about_it_go(published: Workspace) -> None:
     """Replies that no kept version needs may be about it, whatever made them."""
     cache = open_descriptions(published.store, "0123456789abcdef")
-    cache.append(table_of(Description, [Description("x", "A steel winch.", "m", 1, 9, 9)]))
+    cache.append([Description("x", "A steel winch.", "m", 1, 9, 9)])
     published.store.put("looks/0123/records.parquet", b"hashes that an earlier release kept")
     forget(published, "winch.pdf", dry_run=False)
     assert published.store.names("captions") == []

@@ -3,32 +3,31 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from backends.stores.object_store import open_store
 from pipeline.records.cache import RecordCache
 from pipeline.stages.enrich.captions import Writer
 from pipeline.stages.enrich.stage import keep
+from schemas.documents import Recognised
 from schemas.stages import silent
 from tests.waiting import wait_for
 
 
 def test_records_are_kept_in_small_shards_while_they_come_and_in_few_shards_then(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
-    schema = pa.schema((pa.field("id", pa.string()),))
-    cache, peak = RecordCache(store, "looks/key", schema), 0
+    cache, peak = RecordCache(store, "looks/key", Recognised), 0
 
-    def batches() -> Iterator[pa.Table]:
+    def batches() -> Iterator[list[Recognised]]:
         nonlocal peak
         for first in range(0, 70 * 256, 256):
-            yield pa.table([[f"{number}" for number in range(first, first + 256)]], schema=schema)
+            yield [Recognised(f"{number}", ()) for number in range(first, first + 256)]
             peak = max(peak, len(store.names("looks")))
 
     keep(cache, batches(), "look", 70 * 256, silent)
     assert peak >= 69
     assert len(store.names("looks")) == 1
-    assert len(RecordCache(store, "looks/key", schema).ids()) == 70 * 256
+    assert len(RecordCache(store, "looks/key", Recognised).ids()) == 70 * 256
 
 
 def test_what_comes_is_written_though_nothing_else_comes() -> None:

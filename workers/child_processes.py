@@ -73,13 +73,6 @@ class Refused:
         return Failure(source=source, doc_id=doc_id, page=page, step=step, code=code, message=message, run_id=run_id)
 
 
-@dataclass(frozen=True)
-class ChildError:
-    """An error that the document didn't cause, such as of a store that did not answer."""
-
-    error: InsetError
-
-
 @dataclass
 class RunningTask(Generic[Task]):
     """A task in its child process; ``reply`` is ready when there is a message, or the child ended."""
@@ -115,8 +108,8 @@ def run_all(
             multiprocessing.connection.wait([running_task.reply for running_task in running], timeout=POLL_S)
             for running_task in list(running):
                 reply = poll(running_task)
-                if isinstance(reply, ChildError):
-                    raise reply.error
+                if isinstance(reply, InsetError):
+                    raise reply
                 if reply is not None:
                     running.remove(running_task)
                     yield running_task.task, reply
@@ -189,8 +182,11 @@ def _no_main_module() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def poll(item: RunningTask[Any]) -> Done[Any] | Refused | ChildError | None:
-    """Return a child's result; None while it runs. Call this every ``POLL_S``, since it samples the child's memory."""
+def poll(item: RunningTask[Any]) -> Done[Any] | Refused | InsetError | None:
+    """Return a child's result, or an error that the document didn't cause; None while it runs.
+
+    Call this every ``POLL_S``, since it samples the child's memory.
+    """
     if not item.reply.poll():
         item.most_bytes = max(item.most_bytes, _resident_bytes(item.process.pid))
         return None
@@ -201,7 +197,7 @@ def poll(item: RunningTask[Any]) -> Done[Any] | Refused | ChildError | None:
         return _crash_reason(item)
     item.process.join()
     try:
-        last: Done[Any] | Refused | ChildError = _Replies(io.BytesIO(sent)).load()
+        last: Done[Any] | Refused | InsetError = _Replies(io.BytesIO(sent)).load()
     except pickle.UnpicklingError as error:
         return Refused(FailureCode.CRASHED, line(str(error)))
     return last
@@ -250,7 +246,7 @@ def _in_child(
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     _end_with_reader(reply, ends=True)
-    last: Done[Result] | Refused | ChildError
+    last: Done[Result] | Refused | InsetError
     try:
         _limit_memory(limits.memory_mb)
         _limit_time(limits.timeout_s)
@@ -262,7 +258,7 @@ def _in_child(
     except MemoryError:
         last = Refused(FailureCode.MEMORY_LIMIT, f"it needs more than parse.memory_mb ({limits.memory_mb})")
     except InsetError as error:
-        last = ChildError(error)
+        last = error
     except Exception as error:  # noqa: BLE001  an unexpected error fails this document, not the refresh
         last = Refused(FailureCode.CRASHED, line(f"reading it failed: {type(error).__name__}: {error}")[:300])
     _end_with_reader(reply, ends=False)

@@ -20,7 +20,7 @@ from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError
 from schemas.geometry import Box
 from schemas.ids import figure_file, key, sha256
 from tasks.figures.render import encode, is_blank, scaled
-from workers.child_processes import POLL_S, ChildError, Done, Refused, poll, run_all, start
+from workers.child_processes import POLL_S, Done, Refused, poll, run_all, start
 from workers.isolation import isolate, writing
 
 LIMITS = ParseOptions(timeout_s=10, memory_mb=1024)
@@ -80,7 +80,7 @@ class Drawn:
 _Document = tuple[str, str]
 _Page = tuple[str, str, int, str | None]
 """Store, name, page and digest."""
-_Last = Done[Drawn] | Refused | ChildError
+_Last = Done[Drawn] | Refused | InsetError
 
 
 class PageDrawer:
@@ -154,11 +154,11 @@ class PageDrawer:
         try:
             child = start(draw_in_child, drawing, self.limits)
         except OSError as error:
-            return ChildError(TransientError(f"no process can be started to draw pages: {error.strerror}"))
+            return TransientError(f"no process can be started to draw pages: {error.strerror}")
         while (last := poll(child)) is None:
             if self._closed or stopped():
                 child.kill()
-                return ChildError(TransientError("pages are no longer drawn here"))
+                return TransientError("pages are no longer drawn here")
             child.reply.poll(POLL_S)
         return last
 
@@ -182,10 +182,10 @@ def _outcome(drawing: Drawing, last: _Last, limits: ParseOptions) -> bytes | Ins
     match last:
         case Done(Drawn(picture, pages)):
             return picture or NotFoundError(f"there is no page {drawing.page}; the document has {pages}")
-        case ChildError(error):
-            return error
         case Refused():
             return refusal(drawing, last, limits)
+        case _:
+            return last
 
 
 def refusal(drawing: Drawing, last: Refused, limits: ParseOptions) -> BadInputError:

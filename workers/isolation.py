@@ -83,7 +83,7 @@ def isolate() -> list[str]:
     libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     return [
         f"{capability}: {why}"
-        for capability, why in (("writing", _forbid_writing(libc)), ("the network", _forbid_sockets(libc)))
+        for capability, why in (("writing", _restrict_files(libc, _WRITES, {})), ("the network", _forbid_sockets(libc)))
         if why
     ]
 
@@ -115,10 +115,6 @@ def confine(folder: Path, readable: Sequence[Path], sockets: Path) -> None:
     }
     _restrict_files(libc, _READS | _WRITES, rules)
     _forbid_sockets(libc, local=True)
-
-
-def _forbid_writing(libc: ctypes.CDLL) -> str | None:
-    return _restrict_files(libc, _WRITES, {})
 
 
 def _restrict_files(libc: ctypes.CDLL, refused: int, rules: Mapping[Path, int]) -> str | None:

@@ -92,18 +92,14 @@ def parse_documents(
             _Task(job, source, store_address, options, tuple(passwords), file in parsed, Path(folder) / job.doc_id)
             for job, file in files.items()
         ]
-        yield from _outcomes(tasks, options, run_id)
-
-
-def _outcomes(tasks: Sequence[_Task], options: ParseOptions, run_id: str | None) -> Iterator[ParseOutcome]:
-    with contextlib.closing(run_all(_parse, tasks, options)) as outcomes:
-        for task, last in outcomes:
-            job = task.job
-            remove_leftovers(task.folder)
-            if isinstance(last, Done):
-                yield ParseOutcome(job.doc_id, last.result, ())
-            else:
-                yield ParseOutcome(job.doc_id, 0, (last.failure(job.source, job.doc_id, Stage.PARSE, run_id),))
+        with contextlib.closing(run_all(_parse, tasks, options)) as outcomes:
+            for task, last in outcomes:
+                job = task.job
+                remove_leftovers(task.folder)
+                if isinstance(last, Done):
+                    yield ParseOutcome(job.doc_id, last.result, ())
+                else:
+                    yield ParseOutcome(job.doc_id, 0, (last.failure(job.source, job.doc_id, Stage.PARSE, run_id),))
 
 
 def _read(task: _Task) -> bytes:

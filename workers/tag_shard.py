@@ -43,14 +43,6 @@ class TagJob:
 
 
 @dataclass(frozen=True)
-class TagOutcome:
-    """The copy is stored, or ``failure`` says why not."""
-
-    job: TagJob
-    failure: Failure | None
-
-
-@dataclass(frozen=True)
 class _Task:
     job: TagJob
     store_address: str
@@ -59,22 +51,14 @@ class _Task:
 
 def tag_documents(
     jobs: Sequence[TagJob], *, store_address: str, limits: ParseOptions, passwords: Sequence[str], run_id: str | None
-) -> Iterator[TagOutcome]:
-    """Write tagged copies to the store, but those that it has, and yield each as it is done, in no particular order."""
-    store = open_store(store_address)
-    tasks = []
-    for job in jobs:
-        if store.exists(job.name):
-            yield TagOutcome(job, None)
-        else:
-            tasks.append(_Task(job, store_address, tuple(passwords)))
+) -> Iterator[Failure]:
+    """Write tagged copies to the store, and yield a failure for each that can't be made."""
+    tasks = [_Task(job, store_address, tuple(passwords)) for job in jobs]
     with contextlib.closing(run_all(_tag, tasks, limits)) as outcomes:
         for task, last in outcomes:
-            job, failure = task.job, None
             if isinstance(last, Refused):
                 refused = replace(last, message=f"its tagged copy could not be made: {last.message}")
-                failure = refused.failure(job.source, job.doc_id, Step.TAG, run_id)
-            yield TagOutcome(job, failure)
+                yield refused.failure(task.job.source, task.job.doc_id, Step.TAG, run_id)
 
 
 def _tag(task: _Task, opened: Callable[[int], None]) -> None:

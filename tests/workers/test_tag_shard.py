@@ -1,4 +1,4 @@
-"""Tagged copies in processes of their own: limits hold, and finished copies are used again."""
+"""Tagged copies in processes of their own: limits hold."""
 
 import multiprocessing
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ import pytest
 from backends.pdf.inscribe import Inscription
 from backends.stores.object_store import open_store
 from schemas.corpus import ParseOptions
-from schemas.errors import FailureCode, UserError
+from schemas.errors import Failure, FailureCode, UserError
 from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.ports import ObjectStore
 from tests.manuals import endless, write_manual
-from workers.tag_shard import TagJob, TagOutcome, tag_documents
+from workers.tag_shard import TagJob, tag_documents
 
 TAG = Inscription(1, BBox(180, 300, 420, 460), "<image:00000001.png>")
 
@@ -30,20 +30,18 @@ def _job(store: ObjectStore, tmp_path: Path, *inscriptions: Inscription, seed: i
     return TagJob(sha256(data), "manual.pdf", inscriptions)
 
 
-def _tagged(store: ObjectStore, jobs: Sequence[TagJob], limits: ParseOptions | None = None) -> list[TagOutcome]:
+def _tagged(store: ObjectStore, jobs: Sequence[TagJob], limits: ParseOptions | None = None) -> list[Failure]:
     options = limits or ParseOptions(workers=1)
-    outcomes = list(tag_documents(jobs, store_address=store.root, limits=options, passwords=(), run_id="run-1"))
+    failures = list(tag_documents(jobs, store_address=store.root, limits=options, passwords=(), run_id="run-1"))
     assert multiprocessing.active_children() == []
-    return outcomes
+    return failures
 
 
-def test_a_copy_is_made_once(store: ObjectStore, tmp_path: Path) -> None:
+def test_a_copy_is_made(store: ObjectStore, tmp_path: Path) -> None:
     job = _job(store, tmp_path, TAG)
-    assert _tagged(store, [job]) == [TagOutcome(job, None)]
+    assert _tagged(store, [job]) == []
     assert store.get(job.name).startswith(store.get(f"documents/{job.doc_id}.pdf"))
     assert job.name.startswith(f"tagged/{job.doc_id}/")
-    store.delete(f"documents/{job.doc_id}.pdf")
-    assert _tagged(store, [job]) == [TagOutcome(job, None)], "without the original it could not be made again"
 
 
 def test_other_tags_make_another_copy(store: ObjectStore, tmp_path: Path) -> None:
@@ -56,10 +54,9 @@ def test_other_tags_make_another_copy(store: ObjectStore, tmp_path: Path) -> Non
 def test_a_copy_that_fails_is_a_failure_and_the_others_are_made(store: ObjectStore, tmp_path: Path) -> None:
     good = _job(store, tmp_path, TAG)
     bad = _job(store, tmp_path, Inscription(1, BBox(900, 900, 950, 950), TAG.tag), seed=1)
-    outcomes = {outcome.job.doc_id: outcome.failure for outcome in _tagged(store, [bad, good])}
-    assert outcomes[good.doc_id] is None
-    failure = outcomes[bad.doc_id]
-    assert failure is not None
+    (failure,) = _tagged(store, [bad, good])
+    assert failure.doc_id == bad.doc_id
+    assert store.exists(good.name)
     assert (failure.step, failure.code, failure.page, failure.run_id) == ("tag", FailureCode.TAGGING_FAILED, 1, "run-1")
     assert "its tagged copy could not be made: page 1 of the copy lacks the tag" in failure.message
     assert not store.exists(bad.name)
@@ -69,17 +66,15 @@ def test_a_copy_that_takes_too_long_is_stopped(store: ObjectStore) -> None:
     data = endless()
     store.put(f"documents/{sha256(data)}.pdf", data)
     job = TagJob(sha256(data), "endless.pdf", (TAG,))
-    (outcome,) = _tagged(store, [job], ParseOptions(workers=1, timeout_s=0.5))
-    assert outcome.failure is not None
-    assert outcome.failure.code is FailureCode.TIME_LIMIT
+    (failure,) = _tagged(store, [job], ParseOptions(workers=1, timeout_s=0.5))
+    assert failure.code is FailureCode.TIME_LIMIT
 
 
 def test_without_its_original_there_is_no_copy(store: ObjectStore, tmp_path: Path) -> None:
     job = _job(store, tmp_path, TAG)
     store.delete(f"documents/{job.doc_id}.pdf")
-    (outcome,) = _tagged(store, [job])
-    assert outcome.failure is not None
-    assert "the original is not in the store" in outcome.failure.message
+    (failure,) = _tagged(store, [job])
+    assert "the original is not in the store" in failure.message
 
 
 def test_a_store_that_does_not_answer_is_nobodys_failure(store: ObjectStore, tmp_path: Path) -> None:

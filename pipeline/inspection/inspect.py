@@ -180,12 +180,13 @@ def _page(page: Page, structured: StructuredDocument, tree: Sequence[Node], tags
                 bbox=placement.bbox,
                 role=str(placement.role),
                 kind=str(placement.kind),
-                caption=placed[placement.order].caption if placement.order in placed else "",
-                step=strip(placed[placement.order].step) if placement.order in placed else "",
-                words=placed[placement.order].inner_text if placement.order in placed else "",
+                caption=figure.caption if figure else "",
+                step=strip(figure.step) if figure else "",
+                words=figure.inner_text if figure else "",
                 reason=placement.reason,
             )
             for placement in structured.placements
+            for figure in [placed.get(placement.order)]
             if placement.page == page.page
         ],
         tables=[_table(block, tags) for block in structured.blocks if block.parts and block.page == page.page],

@@ -161,7 +161,10 @@ def correct_part(
         raise UserError(f"the table has no cell in row {row}, column {column}; they count from 0, the header first")
     holding = [earlier for earlier in read_stored_corrections(store) if not earlier.undone and earlier.source == source]
     fields = (
-        _figure_fields(document, page, part)
+        {
+            "figure_id": part.name,
+            "is_only": [placement.figure_id for placement in document.placements].count(part.name) == 1,
+        }
         if kind in OF_FIGURES
         else _block_fields(document, int(part.name), holding, row, column)
     )
@@ -182,7 +185,7 @@ def correct_part(
     change_corrections(
         store,
         lambda stored: [
-            *_undone(stored, lambda earlier: _same_target(earlier, correction), undone),
+            *_undone(stored, lambda earlier: _target(earlier) == _target(correction), undone),
             correction,
         ],
     )
@@ -280,11 +283,6 @@ def _checked(kind: CorrectionKind, value: str) -> str:
     return value
 
 
-def _figure_fields(document: LiveDocument, page: int, part: PagePart) -> dict[str, object]:
-    same = [placement for placement in document.placements if placement.figure_id == part.name]
-    return {"figure_id": part.name, "is_only": len(same) == 1}
-
-
 def _block_fields(
     document: LiveDocument, order: int, holding: Sequence[StoredCorrection], row: int, column: int
 ) -> dict[str, object]:
@@ -308,13 +306,8 @@ def _block_fields(
     return {**identity, "row": row, "column": column, "cell": as_read((row, column)), "labels": labels}
 
 
-def _same_target(earlier: StoredCorrection, correction: StoredCorrection) -> bool:
-    """Return whether two corrections are of the same thing, so that the later one replaces the earlier."""
-
-    def target(entry: StoredCorrection) -> tuple[object, ...]:
-        position = (
-            (entry.figure_id,) if entry.figure_id and entry.kind is CorrectionKind.DESCRIPTION else (entry.page, entry.bbox)
-        )
-        return entry.kind, entry.source, entry.row, entry.column, position
-
-    return target(earlier) == target(correction)
+def _target(entry: StoredCorrection) -> tuple[object, ...]:
+    """Return what a correction is of, which a later one of the same replaces."""
+    is_of_figure = entry.figure_id and entry.kind is CorrectionKind.DESCRIPTION
+    position = (entry.figure_id,) if is_of_figure else (entry.page, entry.bbox)
+    return entry.kind, entry.source, entry.row, entry.column, position

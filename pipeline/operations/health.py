@@ -129,11 +129,7 @@ def corpus_health(schedule: CorpusSchedule, now: datetime) -> CorpusHealth:
 
 def _without_store(schedule: CorpusSchedule, state: State, problem: str, now: datetime) -> CorpusHealth:
     return CorpusHealth(
-        corpus=schedule.name,
-        file=str(schedule.file),
-        schedule=schedule.schedule,
-        runs=_runs(schedule),
-        due=_due(schedule.schedule, now),
+        **_scheduled(schedule, now),
         state=State.BROKEN if schedule.problem else state,
         problems=[*schedule.problem.splitlines(), *(problem.splitlines() if problem != schedule.problem else [])],
     )
@@ -145,10 +141,7 @@ def _read_health(schedule: CorpusSchedule, store: ObjectStore, now: datetime) ->
     problems = problems_of(schedule, store, standing, now)
     is_asking = any(problem.state is State.WAITING for problem in problems)
     return CorpusHealth(
-        corpus=schedule.name,
-        file=str(schedule.file),
-        schedule=schedule.schedule,
-        runs=_runs(schedule),
+        **_scheduled(schedule, now),
         state=problems[0].state if problems else State.OK,
         problems=[problem.message for problem in problems],
         live=pointer.version if pointer else None,
@@ -158,7 +151,6 @@ def _read_health(schedule: CorpusSchedule, store: ObjectStore, now: datetime) ->
         question=_question(schedule, last) if last and is_asking else None,
         refreshing=standing.refreshing,
         last_run=standing.last_run,
-        due=_due(schedule.schedule, now),
         counts=live.counts if live else None,
         gates=newest.gates if newest else [],
         spent=sum(live.spent.values(), Spent()) if live else None,
@@ -173,18 +165,16 @@ def _question(schedule: CorpusSchedule, last: LastRefresh) -> str:
     return f"dags/refresh_{schedule.name}/runs/{run}/tasks/{last.task}/required_actions"
 
 
-def _due(schedule: str | None, now: datetime) -> datetime | None:
-    """Return the next scheduled time; None without a schedule in times."""
-    if schedule is None or not croniter.is_valid(schedule):
-        return None
-    due: datetime = croniter(schedule, now).get_next(datetime)
-    return due
-
-
-def _runs(schedule: CorpusSchedule) -> str:
-    options = schedule.operations
-    asset = f"when {options.after_asset} is updated" if options.after_asset else None
-    return schedule.schedule or asset or "by hand"
+def _scheduled(schedule: CorpusSchedule, now: datetime) -> dict[str, Any]:
+    """Return the fields of a corpus's health that its file gives."""
+    times, asset = schedule.schedule, schedule.operations.after_asset
+    return {
+        "corpus": schedule.name,
+        "file": str(schedule.file),
+        "schedule": times,
+        "runs": times or (f"when {asset} is updated" if asset else "by hand"),
+        "due": croniter(times, now).get_next(datetime) if times and croniter.is_valid(times) else None,
+    }
 
 
 class Measure(NamedTuple):

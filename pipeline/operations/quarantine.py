@@ -1,13 +1,12 @@
 """What the last refresh left out, by document and by code, with what to do about it."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from pipeline.records.ledger import read_failures, read_ledger
 from pipeline.records.manifests import last_manifest
 from schemas.base import Frozen
-from schemas.errors import Failure, FailureCode, pages_by_cause
+from schemas.errors import FailureCode, pages_by_cause
 from schemas.ports import ObjectStore
 from schemas.stages import Step
 from schemas.versions import Status
@@ -128,19 +127,11 @@ def quarantine(store: ObjectStore) -> Quarantine | None:
     if last is None:
         return None
     failures = read_failures(store, last)
-    documents = (
-        None if failures is None else _by_document(failures, _missing_sources(store, last.version) if failures else ())
-    )
-    return Quarantine(version=last.version, created=last.created, documents=documents)
-
-
-def _missing_sources(store: ObjectStore, version: str) -> set[str]:
-    """Return the sources that a version lacks."""
-    return {row.source for row in read_ledger(store, version) if row.status is Status.QUARANTINED}
-
-
-def _by_document(failures: Sequence[Failure], left_out: Collection[str]) -> list[QuarantinedDocument]:
-    entries = [
+    if failures is None:
+        return Quarantine(version=last.version, created=last.created, documents=None)
+    ledger = read_ledger(store, last.version) if failures else ()
+    left_out = {row.source for row in ledger if row.status is Status.QUARANTINED}
+    documents = [
         QuarantinedDocument(
             source=failure.source,
             doc_id=failure.doc_id,
@@ -153,4 +144,5 @@ def _by_document(failures: Sequence[Failure], left_out: Collection[str]) -> list
         )
         for failure, pages in pages_by_cause(failures)
     ]
-    return sorted(entries, key=lambda entry: (not entry.left_out, entry.source))
+    documents.sort(key=lambda entry: (not entry.left_out, entry.source))
+    return Quarantine(version=last.version, created=last.created, documents=documents)

@@ -71,19 +71,11 @@ def version_of_run(store: ObjectStore, run_id: str) -> str | None:
     for version in reversed(store.folders("versions")):
         # The run of a version never changes, so that it is read once a process.
         stored_run_id = _runs.get((store.root, version))
-        if stored_run_id is None and (stored_run_id := _run_of(store, version)) is not None:
-            _runs[store.root, version] = stored_run_id
+        if stored_run_id is None and (source := readable_manifest(store, version) or _readable_plan(store, version)):
+            stored_run_id = _runs[store.root, version] = source.run_id
         if stored_run_id == run_id:
             return version
     return None
-
-
-def _run_of(store: ObjectStore, version: str) -> str | None:
-    manifest = readable_manifest(store, version)
-    if manifest is not None:
-        return manifest.run_id
-    plan = _readable_plan(store, version)
-    return plan.run_id if plan is not None else None
 
 
 def run_report(schedule: CorpusSchedule, store: ObjectStore, version: str) -> RunReport:

@@ -143,25 +143,20 @@ def _rankings(
     def ask(number: int, query: EmbeddedQuery) -> Ranked:
         return ask_index(replace(search, trace=traces[number]), retrievers[number], query, depth, filters)
 
-    rankings: dict[int, Ranked] = {}
-    concurrent_numbers = [
-        number for number, retriever in enumerate(retrievers) if retriever.runs_in_thread and retriever.asks == "question"
-    ]
-    if concurrent_numbers:
-        # One of them runs in this thread, which would only wait.
-        *thread_numbers, own_number = concurrent_numbers
-        asking = {number: _threads(os.getpid()).submit(copy_context().run, ask, number, query) for number in thread_numbers}
-        rankings[own_number] = ask(own_number, query)
-        rankings |= {number: future.result() for number, future in asking.items()}
+    asking = {
+        number: _threads(os.getpid()).submit(copy_context().run, ask, number, query)
+        for number, retriever in enumerate(retrievers)
+        if retriever.runs_in_thread and retriever.asks == "question"
+    }
+    rankings: list[Ranked] = []
     for number, retriever in enumerate(retrievers):
-        if number not in rankings:
-            # A retriever that asks with evidence needs the best row of those before it, so these come first.
-            earlier_rankings = [rankings[earlier] for earlier in range(number)]
-            rankings[number] = ask(
-                number, query if retriever.asks == "question" else _with_evidence(search, query, earlier_rankings)
-            )
+        if number in asking:
+            rankings.append(asking[number].result())
+        else:
+            asked = query if retriever.asks == "question" else _with_evidence(search, query, rankings)
+            rankings.append(ask(number, asked))
     search.trace.join(traces)
-    return [rankings[number] for number in range(len(retrievers))]
+    return rankings
 
 
 @functools.lru_cache(maxsize=1)
@@ -279,22 +274,14 @@ def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranke
         match step:
             case Nearness(space=space):
                 question, vectors = query.vector(space), search.index.vectors(pool, space)
-                return record.keep(reordered(ranked, {name: cosine(question, vector) for name, vector in vectors.items()}))
+                ranked = reordered(ranked, {name: cosine(question, vector) for name, vector in vectors.items()})
             case Judged(model=model):
-                return record.keep(
-                    judged(
-                        search,
-                        model,
-                        query,
-                        ranked,
-                        {name: _words_of(row) for name, row in search.rows(pool).items()},
-                        record,
-                    )
-                )
+                texts = {name: _words_of(row) for name, row in search.rows(pool).items()}
+                ranked = judged(search, model, query, ranked, texts, record)
             case Seen(model=model):
-                return record.keep(seen(search, model, query, ranked, pool, record))
+                ranked = seen(search, model, query, ranked, pool, record)
             case Scored():
-                return record.keep(reordered(ranked, _scored(search, step.model or step.by, query, pool)))
+                ranked = reordered(ranked, _scored(search, step.model or step.by, query, pool))
             case Pages(words=words, further=further):
                 rows = {
                     name: PageRow(
@@ -304,9 +291,10 @@ def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranke
                 }
                 question_words = without(query.words, STOP_WORDS)
                 scores = judge_pages(question_words, ranked[: step.pool], rows, words=words, further=further)
-                return record.keep(reordered(ranked, scores))
+                ranked = reordered(ranked, scores)
             case _:
                 assert_never(step)
+        return record.keep(ranked)
 
 
 def judged(

@@ -2,7 +2,8 @@
 
 import functools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from pipeline.published.version import OpenVersion
 from schemas.answers import AnswerResult
@@ -159,8 +160,7 @@ def _figures(
                 page_scores[row.doc_id, page] = max(score, page_scores.get((row.doc_id, page), score))
     vectors = opened.index.vectors(rows, NEARNESS.name) if rows else {}
     cosines = {name: float(vector @ question.vector(NEARNESS.name)) for name, vector in vectors.items()}
-    by_id = {hit.evidence_id: hit for hit in hits}
-    by_id |= {hit.evidence_id: hit for hit in opened.hits([(name, 0.0) for name in rows if name not in by_id])}
+    by_id = _with_rows(opened, hits, rows)
     figures = [by_id[name] for name in rows if name in by_id]
     return asked_figures(question.words, figures, cosines, page_scores, page_ranks)
 
@@ -179,8 +179,12 @@ def _passages(opened: OpenVersion, hits: Sequence[Hit], is_how: bool) -> list[Pa
             ranks[step] = ranks[hit.evidence_id]
             rows_of[hit.doc_id].append(step)
     runs = [run for doc_id, rows in rows_of.items() for run in around(opened.reading_order(doc_id), rows, reach)]
-    by_id = {hit.evidence_id: hit for hit in hits}
-    neighbours = [(name, 0.0) for run in runs for name in run if name not in by_id]
-    by_id |= {hit.evidence_id: hit for hit in opened.hits(neighbours)}
+    by_id = _with_rows(opened, hits, chain.from_iterable(runs))
     passages = (read_passage([by_id[name] for name in run], ranks, opened.template) for run in runs)
     return sorted(passages, key=lambda passage: passage.rank)
+
+
+def _with_rows(opened: OpenVersion, hits: Sequence[Hit], names: Iterable[str]) -> dict[str, Hit]:
+    """Return hits and further rows by id."""
+    by_id = {hit.evidence_id: hit for hit in hits}
+    return by_id | {hit.evidence_id: hit for hit in opened.hits([(name, 0.0) for name in names if name not in by_id])}

@@ -236,18 +236,11 @@ def move_pointer(
         raise ContractError(f"{version} was not published: a later run published meanwhile; refresh again")
     if moved is None:
         moved = _move_event("refresh", expected, version, by=by, run_id=lease.run_id if lease else None, at=since)
-    pointer = Pointer(
-        version=version,
-        previous=expected,
-        since=since,
-        held=is_held,
-        fence=fence,
-        moved=moved,
-        forgotten=live.forgotten if live else None,
-    )
-    if not _write_pointer(store, pointer, etag):
-        raise ContractError(f"{version} was not published: another publication came first; refresh again")
-    return pointer
+    pointer = live or Pointer(version=version, previous=None, since=since)
+    # Of a version that is live already, only the hold changes.
+    changed = {} if expected == version else {"version": version, "previous": expected, "since": since}
+    update = {**changed, "held": is_held, "fence": fence, "moved": moved}
+    return _written(store, pointer.model_copy(update=update), etag)
 
 
 def roll_back(
@@ -292,7 +285,7 @@ def publish_version(
         moved = _move_event(action, None, version, by=by, reason=reason)
         check_publishable(store, corpus, version)
         pointer = Pointer(version=version, previous=None, since=moved.at, moved=moved)
-        return _write_or_raise(store, corpus, pointer, store.etag(LIVE))
+        return _written(store, pointer, store.etag(LIVE))
     moved = _move_event(action, live.version if live else None, version, by=by, reason=reason)
     return _publish_again(store, corpus, live, moved)
 
@@ -319,9 +312,9 @@ def _move_event(
     )
 
 
-def _write_or_raise(store: ObjectStore, corpus: str, pointer: Pointer, etag: str | None) -> Pointer:
+def _written(store: ObjectStore, pointer: Pointer, etag: str | None) -> Pointer:
     if not _write_pointer(store, pointer, etag):
-        raise ContractError(f"{pointer.version}: another version was published meanwhile; see: inset versions {corpus}")
+        raise ContractError(f"{pointer.version} was not published: another publication came first; refresh again")
     return pointer
 
 
@@ -364,13 +357,8 @@ def note_event(
 def _publish_again(store: ObjectStore, corpus: str, live: Pointer | None, moved: AuditEvent) -> Pointer:
     version, is_held = moved.to_version, moved.action == "rollback"
     check_publishable(store, corpus, version)
-    # Only the hold changes: a rollback to the live version sets it, and publishing that version ends it.
-    if live is not None and live.version == version:
-        now, etag = _read_pointer(store)
-        pointer = now or live
-        if pointer.held == is_held:
-            return pointer
-        return _write_or_raise(store, corpus, pointer.model_copy(update={"held": is_held, "moved": moved}), etag)
+    if live is not None and (live.version, live.held) == (version, is_held):
+        return live
     return move_pointer(store, version, expected=moved.from_version, is_held=is_held, since=moved.at, moved=moved)
 
 

@@ -176,13 +176,6 @@ _LONG = "long_texts"
 
 
 @dataclass(frozen=True)
-class _ToExamine:
-    """A document: whether its rows were made for this version."""
-
-    is_new: bool
-
-
-@dataclass(frozen=True)
 class _Examined:
     """Facts of the rows of some documents; indices of rows count from the first of them."""
 
@@ -206,19 +199,20 @@ class CheckActor:
         self._count_tokens = TEXT_EMBEDDERS.find(workspace.corpus.embedding_models.text_model).token_counter()
 
     def run(self, batch: Batch) -> list[Outcome[Any]]:
-        """Return what the rows of documents are and what is wrong with them, or what is wrong with figures."""
-        match batch[0][1]:
-            case _ToExamine():
-                return outcomes_of_batch(batch, self._examine(dict(batch)))
-            case _:
-                return [Outcome(figure, self._decode(figure)) for figure, _ in batch]
+        """Return what is wrong with figures, whose input is None, or with the rows of documents, and what they are.
 
-    def _examine(self, documents: Mapping[str, _ToExamine]) -> _Examined:
+        A document's input is whether its rows were made for this version.
+        """
+        if batch[0][1] is None:
+            return [Outcome(figure, self._decode(figure)) for figure, _ in batch]
+        return outcomes_of_batch(batch, self._examine(dict(batch)))
+
+    def _examine(self, documents: Mapping[str, bool]) -> _Examined:
         laws = Tally()
         rows_by_document = dict(rows_of_documents(self._store, self._version, documents.keys()))
         rows = VersionRows.joined(rows_by_document.values())
-        for doc_id, document in documents.items():
-            if document.is_new:
+        for doc_id, is_new in documents.items():
+            if is_new:
                 laws.look_at_content(self._content_of(doc_id), rows_by_document.get(doc_id, VersionRows.joined(())))
         laws.look_at_tags(rows, TagTemplate(self._workspace.corpus.tags.template))
         row_texts = passages(rows.evidence)
@@ -297,7 +291,7 @@ class _VersionData:
     def examine(self, run: Run) -> None:
         """Examine the changed documents, and what they share with others."""
         batches = (
-            [(doc_id, _ToExamine(doc_id not in self._inherited.documents)) for doc_id in doc_ids]
+            [(doc_id, doc_id not in self._inherited.documents) for doc_id in doc_ids]
             for doc_ids in self._parts.shards(self.to_examine())
         )
         for examined in run(batches):

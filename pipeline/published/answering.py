@@ -97,12 +97,18 @@ def answer_events(opened: OpenVersion, plan: AnswerPlan, trace: Trace | None = N
     plan = _in_its_language(opened, _spelt(opened, plan, trace))
     if plan.preset.model is None or plan.prompt is None:
         result = QuestionEvidence(opened, search, plan.question, plan.retrieval, plan.filters).answer()
-        result = result.model_copy(update={"preset": plan.preset.name, "follow_up": plan.follow_up, "note": plan.reading})
-        yield AnswerStarted(version=opened.version, preset=plan.preset.name, citations=result.citations)
-        yield from (PartFinished(part=number, value=part) for number, part in enumerate(result.parts))
-        yield AnswerFinished(result=result.model_copy(update={"trace": trace.steps if plan.is_traced else None}))
+        steps = trace.steps if plan.is_traced else None
+        update = {"preset": plan.preset.name, "follow_up": plan.follow_up, "note": plan.reading, "trace": steps}
+        yield from streamed(result.model_copy(update=update))
         return
     yield from _WrittenAnswers(opened, plan, plan.prompt, search, models).events()
+
+
+def streamed(result: AnswerResult) -> Iterator[AnswerEvent]:
+    """Yield an answer that no model writes as a stream."""
+    yield AnswerStarted(version=result.version, preset=result.preset, citations=result.citations)
+    yield from (PartFinished(part=number, value=part) for number, part in enumerate(result.parts))
+    yield AnswerFinished(result=result)
 
 
 def _spelt(opened: OpenVersion, plan: AnswerPlan, trace: Trace) -> AnswerPlan:

@@ -456,7 +456,13 @@ class PublishedCorpus:
             fields=facets,
             modalities=[modality for modality in Modality if counts.rows_by_modality.get(modality)],
             sources=sources[:_SOURCES_LISTED],
-            presets=[_search_preset(preset) for preset in presets],
+            presets=[
+                SearchPreset(
+                    **preset.model_dump(include={"name", "label", "sentence", "source"}),
+                    takes_picture=takes_pictures(preset),
+                )
+                for preset in presets
+            ],
         )
 
     def ready(self) -> None:
@@ -495,16 +501,6 @@ def _regions(opened: OpenVersion, evidence_ids: Sequence[str], figure_ids: Seque
         )
         for name, row in named
     ]
-
-
-def _search_preset(preset: Preset) -> SearchPreset:
-    return SearchPreset(
-        name=preset.name,
-        label=preset.label,
-        sentence=preset.sentence,
-        source=preset.source,
-        takes_picture=takes_pictures(preset),
-    )
 
 
 def _reason(error: Exception) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from backends.engines.analyser import query_terms
+from pipeline.published.answering import streamed
 from pipeline.published.version import OpenVersion
 from pipeline.records.ledger import document_of
-from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult, AnswerStarted, Citation, Part, PartFinished, TextPart
+from schemas.answers import AnswerEvent, AnswerResult, Citation, Part, TextPart
 from schemas.corpus import PinnedAnswer
 from schemas.evidence import CitedFigure
 from schemas.filters import NO_FILTERS
@@ -89,7 +90,7 @@ class PinnedQuestions:
         if pinned is None:
             return None
         try:
-            return _stream(pinned_result(opened, pinned.answer, preset))
+            return streamed(pinned_result(opened, pinned.answer, preset))
         except UnresolvedError:
             return None
 
@@ -107,7 +108,7 @@ def pinned_result(opened: OpenVersion, answer: str, preset: str) -> AnswerResult
     parts: list[Part] = []
     for line in filter(None, map(str.strip, answer.splitlines())):
         style, text = _styled(line)
-        numbers = [_cited(opened, citations, source, int(page)) for source, page in _CITATION.findall(text)]
+        numbers = [_cited(opened, citations, source, int(page)).n for source, page in _CITATION.findall(text)]
         for words, tag in opened.template.split(_CITATION.sub("", text)):
             if tag is not None:
                 parts.append(_figure(opened, citations, words, tag))
@@ -122,13 +123,6 @@ def pinned_result(opened: OpenVersion, answer: str, preset: str) -> AnswerResult
         parts=parts,
         citations=[*citations.values()],
     )
-
-
-def _stream(result: AnswerResult) -> Iterator[AnswerEvent]:
-    """Yield a pinned answer as a stream."""
-    yield AnswerStarted(version=result.version, preset=result.preset, citations=result.citations)
-    yield from (PartFinished(part=number, value=part) for number, part in enumerate(result.parts))
-    yield AnswerFinished(result=result)
 
 
 def _says_all(question: str, wording: str, languages: set[str]) -> bool:
@@ -147,17 +141,11 @@ def _styled(line: str) -> tuple[str, str]:
     return "prose", line
 
 
-def _cited(opened: OpenVersion, citations: dict[tuple[str, int], Citation], source: str, page: int) -> int:
-    """Return the number of the citation of a page, which is added where there is none yet."""
+def _cited(opened: OpenVersion, citations: dict[tuple[str, int], Citation], source: str, page: int) -> Citation:
+    """Return the citation of a page, which is added where there is none yet."""
     doc_id = document_of(source, opened.sources)
     if doc_id is None:
         raise UnresolvedError(f"there is no document {source}")
-    return _citation_of(opened, citations, doc_id, source, page).n
-
-
-def _citation_of(
-    opened: OpenVersion, citations: dict[tuple[str, int], Citation], doc_id: str, source: str, page: int
-) -> Citation:
     if (doc_id, page) not in citations:
         rows = opened.rows_of(doc_id, ["evidence_id", "page", "regions"]).to_pylist()
         on_page = [row for row in rows if any(region["page"] == page for region in row["regions"])]
@@ -180,6 +168,5 @@ def _figure(opened: OpenVersion, citations: dict[tuple[str, int], Citation], tag
     cited = {doc_id for doc_id, _ in citations}
     row = min(placements, key=lambda row: ((row["doc_id"], row["page"]) not in citations, row["doc_id"] not in cited))
     source = opened.sources[row["doc_id"]][0]
-    number_of_citation = _citation_of(opened, citations, row["doc_id"], source, row["page"]).n
     figure = CitedFigure.model_validate({name: row[name] for name in ("figure_id", "number", "caption", "page", "bbox")})
-    return figure_part(figure, row["tag"], [number_of_citation])
+    return figure_part(figure, row["tag"], [_cited(opened, citations, source, row["page"]).n])

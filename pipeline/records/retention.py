@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from backends.stores.document_files import parsed_file
-from backends.stores.objects import read_names, unless_damaged
+from backends.stores.objects import unless_damaged
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace, corrected_file, open_server
 from pipeline.records.cache import RecordCache
@@ -22,11 +22,12 @@ from pipeline.records.ledger import quarantine_file, read_ledger
 from pipeline.records.manifests import manifests, read_manifest
 from pipeline.records.publication import read_pointer
 from pipeline.records.row_parts import FOLDER, read_parts
+from pipeline.records.tagged_copies import tagged_copies
 from schemas.base import batched
 from schemas.documents import Recognised, drawn_page_id
 from schemas.errors import TransientError
 from schemas.filters import Modality
-from schemas.ids import alias_name, figure_file, original_file, version_file
+from schemas.ids import alias_name, figure_file, original_file
 from schemas.ports import ObjectStore
 from schemas.stages import Report, silent
 from schemas.versions import Manifest, Status
@@ -228,7 +229,4 @@ def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
     yield from read_parts(store, version).sizes()
     if store.exists(failures := quarantine_file(manifest.run_id)):  # an older version answers without
         yield failures
-    try:
-        yield from read_names(store, version_file(version, "tagged.json")).values()
-    except FileNotFoundError:
-        return
+    yield from (tagged_copies(store, version) or {}).values()

@@ -46,9 +46,13 @@ def list_copies(workspace: Workspace, version: str, sources: Mapping[str, str], 
             jobs, store_address=store.root, limits=workspace.corpus.parse, passwords=passwords, run_id=run_id
         )
     failed = {failure.doc_id for failure in failures}
-    copy_by_document = {doc_id: name for doc_id, name in copy_by_document.items() if doc_id not in failed}
-    store.replace(version_file(version, "tagged.json"), json.dumps(copy_by_document, sort_keys=True).encode())
+    write_copies(store, version, {doc_id: name for doc_id, name in copy_by_document.items() if doc_id not in failed})
     return sorted(failures, key=lambda failure: failure.source)
+
+
+def write_copies(store: ObjectStore, version: str, copies: Mapping[str, str]) -> None:
+    """Write the names of a version's tagged copies, by document id."""
+    store.replace(version_file(version, "tagged.json"), json.dumps(copies, sort_keys=True).encode())
 
 
 def tagged_copies(store: ObjectStore, version: str) -> dict[str, str] | None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tenacity import Retrying, retry_if_exception_type, wait_fixed
 
-from backends.stores.objects import read_names, read_table
+from backends.stores.objects import read_table
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.published.webhooks import forget_in_webhooks
@@ -60,6 +60,7 @@ from pipeline.records.notes import (
 from pipeline.records.publication import read_pointer, replace_forgotten, rewrite_reasons, this_person
 from pipeline.records.retention import removable_versions, update_alias
 from pipeline.records.row_parts import FIGURES, Facts, read_documents, read_parts, write_version_rows
+from pipeline.records.tagged_copies import tagged_copies, write_copies
 from pipeline.upkeep.prune import prune_all, remove_versions, sweep
 from schemas.errors import TransientError, UserError
 from schemas.ids import document_file, key, sha256, version_file
@@ -310,14 +311,14 @@ def _finish(workspace: Workspace, lease: Lease, report: Report) -> PruneResult:
     if (last := read_last_refresh(store)) is not None:
         write_last_refresh(store, last.model_copy(update={"message": deletion.redacted(last.message)}))
     pruned = prune_all(workspace, report)
-    change_forgotten(store, lambda now: _without_pending(now, record))
+
+    def without_done(now: Forgotten) -> Forgotten:
+        # Another deletion may have been noted meanwhile.
+        pending = sorted(set(now.pending).difference(record.pending))
+        return now.model_copy(update={"pending": pending, "sources": now.sources if pending else []})
+
+    change_forgotten(store, without_done)
     return pruned
-
-
-def _without_pending(now: Forgotten, done: Forgotten) -> Forgotten:
-    """Return the list without what is done; another deletion may have been noted meanwhile."""
-    pending = sorted(set(now.pending).difference(done.pending))
-    return now.model_copy(update={"pending": pending, "sources": now.sources if pending else []})
 
 
 def _forget_rights(store: ObjectStore, deletion: _Deletion, event: AuditEvent) -> None:
@@ -389,8 +390,6 @@ def _write_rows(store: ObjectStore, version: str, base: str, doc_ids: frozenset[
     with TemporaryTables() as tables:
         facts = Facts(store, parts, tables)
         counts = write_version_rows(store, version, parts, read_documents(store, base), doc_ids, [], facts, joined=True)
-    with contextlib.suppress(FileNotFoundError):
-        copies = read_names(store, version_file(base, "tagged.json"))
-        copies = {doc_id: name for doc_id, name in copies.items() if doc_id not in doc_ids}
-        store.replace(version_file(version, "tagged.json"), json.dumps(copies, sort_keys=True).encode())
+    if (copies := tagged_copies(store, base)) is not None:
+        write_copies(store, version, {doc_id: name for doc_id, name in copies.items() if doc_id not in doc_ids})
     return counts

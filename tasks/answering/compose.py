@@ -3,7 +3,6 @@
 import functools
 import itertools
 import re
-import string
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from schemas.models import Message
 from schemas.tags import TagTemplate, escape
 from tasks.answering.cite import figure_part
 from tasks.answering.highlight import sentences
-from tasks.enriching.prompts import FrontMatter, PromptError, check_placeholders, split_front_matter
+from tasks.enriching.prompts import FrontMatter, PromptError, check_placeholders, split_front_matter, substituted
 
 PLACEHOLDERS = ("question", "passages", "texts", "pictures", "query_picture", "queries")
 """Placeholders of a prompt, each written with a ``$``."""
@@ -40,8 +39,9 @@ class AnswerPrompt:
 
     def messages(self, values: Mapping[str, str], pictures: Sequence[bytes]) -> tuple[Message, ...]:
         """Return the messages of a chat; the pictures go with the user's."""
-        user = Message("user", _fill(self.user, values), tuple(pictures))
-        return (Message("system", _fill(self.system, values)), user) if self.system else (user,)
+        # Lines whose placeholders are all empty are dropped.
+        user = Message("user", substituted(self.user, values, any), tuple(pictures))
+        return (Message("system", substituted(self.system, values, any)), user) if self.system else (user,)
 
 
 @dataclass(frozen=True)
@@ -267,13 +267,6 @@ def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int, *
             f"Picture {picture_number}" + (f", of [P{number}]" if hit else "") + (f": {caption}" if caption else "")
         )
     return "\n".join(lines)
-
-
-def _fill(template: str, values: Mapping[str, str]) -> str:
-    """Fill in a template and drop lines whose placeholders are all empty."""
-    names_by_line = ((line, string.Template(line).get_identifiers()) for line in template.splitlines())
-    lines = [line for line, names in names_by_line if not names or any(values[name] for name in names)]
-    return re.sub(r"\n{3,}", "\n\n", string.Template("\n".join(lines)).substitute(values)).strip()
 
 
 DIGITS = 5

@@ -6,7 +6,7 @@ Files have YAML front matter between lines of ``---``, and placeholders of ``str
 import functools
 import re
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Annotated, Self, TypeVar
@@ -122,9 +122,14 @@ class Prompt(CaptionFrontMatter):
         """
         values = {name: " ".join(strip(value).split()) for name, value in asdict(around).items()}
         values["language"] = values["language"] or OF_THE_DOCUMENT
-        lines = (line for line in self.body.splitlines() if all(values[name] for name in _names(line)))
-        filled = "\n".join(string.Template(line).substitute(values).rstrip() for line in lines)
-        return re.sub(r"\n{3,}", "\n\n", filled).strip()
+        return substituted(self.body, values, all)
+
+
+def substituted(body: str, values: Mapping[str, str], needed: Callable[[Iterable[object]], bool]) -> str:
+    """Fill in a template, without lines of which ``all`` or ``any`` placeholders are ``needed`` and empty."""
+    by_line = ((line, [values[name] for name in _names(line)]) for line in body.splitlines())
+    filled = (string.Template(line).substitute(values).rstrip() for line, held in by_line if not held or needed(held))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(filled)).strip()
 
 
 def _names(text: str) -> list[str]:

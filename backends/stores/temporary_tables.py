@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from schemas.base import batched
 from schemas.parquet import required
 
 MEMORY = "512MB"
@@ -18,6 +19,9 @@ MEMORY = "512MB"
 
 _ROWS_A_BATCH = 20_000
 
+
+NAMED = pa.schema(required(name=pa.string()))
+"""A name of anything."""
 
 KEYED = pa.schema(required(row=pa.int64(), key=pa.string()))
 """A row's index in the version, and its key."""
@@ -56,6 +60,11 @@ class TemporaryTables:
         self._added[name].append(rows)
         if sum(table.num_rows for table in self._added[name]) >= _ROWS_A_BATCH:
             self._insert(name)
+
+    def add_names(self, table: str, names: Iterable[str]) -> None:
+        """Append names to a table of ``NAMED``; duplicates stay."""
+        for batch in batched(names, _ROWS_A_BATCH):
+            self.add(table, pa.table([batch], schema=NAMED))
 
     def _insert(self, name: str) -> None:
         """Insert the rows added since the last time, together, since each insert costs a millisecond."""

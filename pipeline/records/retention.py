@@ -4,13 +4,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
-
-import pyarrow as pa
 
 from backends.stores.document_files import parsed_file
 from backends.stores.objects import unless_damaged
-from backends.stores.temporary_tables import TemporaryTables
+from backends.stores.temporary_tables import NAMED, TemporaryTables
 from pipeline.corpus.workspace import Workspace, corrected_file, open_server
 from pipeline.records.cache import RecordCache
 from pipeline.records.collection import open_vectors, vector_files
@@ -23,7 +22,6 @@ from pipeline.records.manifests import manifests, read_manifest
 from pipeline.records.publication import read_pointer
 from pipeline.records.row_parts import FOLDER, read_parts
 from pipeline.records.tagged_copies import tagged_copies
-from schemas.base import batched
 from schemas.documents import Recognised, drawn_page_id
 from schemas.errors import TransientError
 from schemas.filters import Modality
@@ -129,9 +127,6 @@ def spare_versions(workspace: Workspace, version: str | None = None) -> list[str
 KINDS = ("documents", "converted", "figures", "parsed", "structured", "tagged", "vectors", "quarantine", FOLDER)
 """Folders of objects that versions share."""
 
-_IDS = pa.schema((pa.field("id", pa.string(), nullable=False),))
-_IDS_A_BATCH = 20_000
-
 
 class NeededRecords:
     """Ids of a cache's records that versions need; ``number`` distinguishes it from others in the database."""
@@ -140,19 +135,17 @@ class NeededRecords:
         self.cache = cache
         self._tables = tables
         self._needed = f"needed_records_{number}"
-        tables.create(self._needed, _IDS)
+        tables.create(self._needed, NAMED)
 
     def add(self, names: Iterable[str]) -> None:
         """Add ids; duplicates don't matter."""
-        for batch in batched(names, _IDS_A_BATCH):
-            self._tables.add(self._needed, pa.table([batch], schema=_IDS))
+        self._tables.add_names(self._needed, names)
 
     def spare(self) -> Sequence[str]:
         """Return the ids of records that aren't needed, each once."""
-        self._tables.create("held", _IDS)
-        for names in self.cache.ids_by_shard():
-            self._tables.add("held", pa.table([names], schema=_IDS))
-        return [*self._tables.values(f"SELECT DISTINCT id FROM held ANTI JOIN {self._needed} USING (id) ORDER BY id")]
+        self._tables.create("held", NAMED)
+        self._tables.add_names("held", chain.from_iterable(self.cache.ids_by_shard()))
+        return [*self._tables.values(f"SELECT DISTINCT name FROM held ANTI JOIN {self._needed} USING (name) ORDER BY name")]
 
 
 @dataclass(frozen=True)

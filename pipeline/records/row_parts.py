@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict
 
 from backends.stores.objects import read_model, read_table
-from backends.stores.temporary_tables import TemporaryTables, keyed
-from schemas.base import batched
+from backends.stores.temporary_tables import NAMED, TemporaryTables, keyed
 from schemas.documents import TAGGED
 from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
@@ -191,17 +190,13 @@ class Facts:
             self._tables.add(name, rows)
             self._tables.add(f"changed_{name}", rows)
 
-    def _add_names(self, table: str, names: Iterable[str]) -> None:
-        self._tables.create(table, _NAMES)
-        for batch in batched(names, _NAMES_A_BATCH):
-            self._tables.add(table, pa.table([batch], schema=_NAMES))
-
     def sharing(self, numbers: str, digits: int, removed_documents: Set[str]) -> Iterator[pa.Table]:
         """Yield the tagged figures of remaining documents whose number ends as a removed document's, or one of a table.
 
         Rows are ``doc_id``, ``figure_id`` and ``number``, by document.
         """
-        self._add_names("gone", removed_documents)
+        self._tables.create("gone", NAMED)
+        self._tables.add_names("gone", removed_documents)
         ending = f"right(number, {digits})"
         endings_of_removed = f"SELECT {ending} FROM figures JOIN gone ON doc_id = gone.name WHERE number IS NOT NULL"
         yield from self._tables.query(
@@ -212,7 +207,8 @@ class Facts:
 
     def sharing_figures(self, doc_ids: Set[str]) -> Iterator[pa.Table]:
         """Yield the figures of other documents that some documents have too, or whose number one of theirs has."""
-        self._add_names("changed", doc_ids)
+        self._tables.create("changed", NAMED)
+        self._tables.add_names("changed", doc_ids)
         figures_of_changed = "SELECT {} FROM figures JOIN changed ON doc_id = name"
         yield from self._tables.query(
             "SELECT doc_id, page, figure_id, number FROM figures ANTI JOIN changed ON doc_id = name "
@@ -275,8 +271,6 @@ def new_rows(rows_by_document: Iterable[tuple[str, VersionRows]]) -> NewRows:
 
 # Counts of rows that were added and taken away again add up to 0.
 _LEFT = "HAVING sum(n) <> 0"
-_NAMES = pa.schema((pa.field("name", pa.string(), nullable=False),))
-_NAMES_A_BATCH = 20_000
 
 
 def write_rows(store: ObjectStore, rows: pa.Table) -> tuple[str, int]:

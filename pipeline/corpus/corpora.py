@@ -146,7 +146,9 @@ def read_mapping(
     except RecursionError as error:
         raise UserError(f"{path}: this is not YAML: it is nested too deeply") from error
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError) as error:
-        raise UserError(f"{path}:{_place_of(error)} this is not YAML: {_problem_of(error)}") from error
+        mark, problem = getattr(error, "problem_mark", None), str(getattr(error, "problem", None) or error)
+        place = f" line {mark.line + 1}" if mark else ""
+        raise UserError(f"{path}:{place} this is not YAML: {without_secrets(problem)[:300]}") from error
     if not isinstance(raw, dict):
         raise UserError(f"{path}: this is not a {kind}; {needs}")
     return raw
@@ -181,15 +183,6 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-
-
-def _place_of(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f" line {mark.line + 1}" if mark else ""
-
-
-def _problem_of(error: Exception) -> str:
-    return without_secrets(str(getattr(error, "problem", None) or error))[:300]
 
 
 def _default_store(folder: Path) -> Path:

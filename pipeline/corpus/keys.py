@@ -81,7 +81,7 @@ def keys_of(
         index=corpus.index.shape(),
         terms=ANALYSIS_VERSION,
         questions=questions_digest(corpus.questions),
-        **_experiment(corpus),
+        **(gates.settings(corpus) if (gates := metric_gates(corpus)) is not None else {}),
         **({"answers": [pinned.model_dump() for pinned in corpus.answers]} if corpus.answers else {}),
     )
     return Keys(parse, attempt, recognised, structured, assembled, settings, drawn)
@@ -103,12 +103,6 @@ def _descriptions(corpus: Corpus, captioners: Mapping[str, CaptionerInUse], draw
         "models": {name: [captioner.captions.key, captioner.prompt.expected] for name, captioner in captioners.items()},
         "quality": QUALITY_VERSION if captioners else None,
     }
-
-
-def _experiment(corpus: Corpus) -> dict[str, object]:
-    """Return the experiment whose metrics gates name; {} if they name none."""
-    gates = metric_gates(corpus)
-    return {} if gates is None else {**gates.settings(corpus)}
 
 
 def questions_digest(path: str | None) -> str | None:

@@ -149,7 +149,9 @@ def correct_part(
     first. Raises ``UserError`` where there is no such part, or the value isn't one of its kind.
     """
     document = LiveDocument(store, corpus, source)
-    parts_named = [part for part in document.parts(page).parts if _is_named(part, name)]
+    parts_named = [
+        part for part in document.parts(page).parts if part.name == name or (len(name) >= 8 and part.name.startswith(name))
+    ]
     if not parts_named:
         raise UserError(
             f"page {page} of {source} has no {name}; to see what it has: inset correct {corpus} {source} {page}"
@@ -266,10 +268,6 @@ def listed_corrections(store: ObjectStore, corpus: str) -> list[ListedCorrection
 
     stored = reversed(read_stored_corrections(store))
     return [ListedCorrection(id=entry.id, state=state(entry), correction=entry) for entry in stored]
-
-
-def _is_named(part: PagePart, name: str) -> bool:
-    return part.name == name or (len(name) >= 8 and part.name.startswith(name))
 
 
 def _checked(kind: CorrectionKind, value: str) -> str:

@@ -89,10 +89,8 @@ class OwnFields:
                 name=name,
                 title=self._title(name),
                 type=field.type,
-                values=_counted(visible_rows.column(field_column(name))),
+                values=_counted(visible_rows.column(field_column(name))) if self._now(name).facet else {},
             )
-            if self._now(name).facet
-            else Facet(name=name, title=self._title(name), type=field.type)
             for name, field in self._fields.items()
         ]
 

@@ -94,7 +94,10 @@ def faults_of_parse(
             failure = failures[change.now.doc_id]
             faults[change.now.doc_id] = no_document(failure.code, failure.message)
         elif change.now.doc_id in parsed_ids and change.before.doc_id in earlier_ids:
-            before, now = (_parsed(workspace, doc_id) for doc_id in (change.before.doc_id, change.now.doc_id))
+            before, now = (
+                ParsedDocumentFile(workspace.store, parsed_file(document.doc_id, workspace.keys.parse))
+                for document in (change.before, change.now)
+            )
             if doubt := _unread_pages(before, now) or next(
                 (doubt for doubt in now.doubts if doubt not in before.doubts), ""
             ):
@@ -116,10 +119,6 @@ def faults_of_structure(workspace: Workspace, changes: Iterable[ChangedSource]) 
         if fallen:
             faults[change.now.doc_id] = None, f"the file has {', '.join(fallen)} that it had"
     return faults
-
-
-def _parsed(workspace: Workspace, doc_id: str) -> ParsedDocumentFile:
-    return ParsedDocumentFile(workspace.store, parsed_file(doc_id, workspace.keys.parse))
 
 
 def _unread_pages(before: ParsedDocumentFile, now: ParsedDocumentFile) -> str:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.pdf.inscribe import Inscription
@@ -65,12 +64,8 @@ def tagged_copies(store: ObjectStore, version: str) -> dict[str, str] | None:
 
 def _jobs(store: ObjectStore, version: str, sources: Mapping[str, str]) -> Iterator[TagJob]:
     converted = read_converted(store, version)
-    rows = (row for part in placement_parts(store, version) for row in _tagged_rows(part).to_pylist())
+    placements = (part.select(["doc_id", "page", "bbox", "tag"]) for part in placement_parts(store, version))
+    rows = (row for part in placements for row in part.filter(pc.is_valid(part.column("tag"))).to_pylist())
     for doc_id, document_rows in groupby(rows, key=lambda row: str(row["doc_id"])):
         inscriptions = tuple(Inscription(row["page"], BBox(*row["bbox"]), row["tag"]) for row in document_rows)
         yield TagJob(doc_id, sources[doc_id], inscriptions, converted.get(doc_id))
-
-
-def _tagged_rows(placements: pa.Table) -> pa.Table:
-    rows = placements.select(["doc_id", "page", "bbox", "tag"])
-    return rows.filter(pc.is_valid(rows.column("tag")))

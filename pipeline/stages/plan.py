@@ -246,7 +246,8 @@ def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | No
             if not any(_may_pass_now(workspace, manifest, gate) for gate in failed):
                 return version, "refused"
             continue
-        if _is_unfinished(workspace, manifest):
+        # What models left undone may be done now.
+        if manifest.work.get("undescribed") and Budget(workspace.corpus.budget).reserve(Spent(calls=1)):
             continue
         if live is not None and row.state != "live" and _lost_too_much(workspace, manifest, live.version):
             continue
@@ -276,11 +277,6 @@ def _lost_too_much(workspace: Workspace, manifest: Manifest, live: str) -> bool:
     documents_lost = documents_gone(readable_ledger(store, manifest.version), readable_ledger(store, live), bounds)
     counted = (gate.judge_counts(manifest.counts, now.counts, bounds, compare="") for gate in COUNTED)
     return not all(gate.passed for gate in (documents_lost, *counted))
-
-
-def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:
-    """Return whether models left work of a version undone that this refresh may do."""
-    return bool(manifest.work.get("undescribed")) and Budget(workspace.corpus.budget).reserve(Spent(calls=1))
 
 
 def _ranking_changed(workspace: Workspace, manifest: Manifest) -> bool:

@@ -20,7 +20,7 @@ from pipeline.records.retention import KINDS, needs_of, removable_versions, spar
 from pipeline.records.row_parts import read_parts
 from schemas.errors import ContractError, TransientError
 from schemas.ids import version_file
-from schemas.ports import ObjectStore, SearchIndex
+from schemas.ports import ObjectStore
 from schemas.reports import PruneResult
 from schemas.stages import Report, silent
 
@@ -117,7 +117,9 @@ def remove_versions(workspace: Workspace, removed: Sequence[str]) -> None:
         manifest, index_file = manifest_name(version), version_file(version, INDEX_FILE)
         store.delete(manifest)
         if _has_own_collection(workspace, version):
-            _index(workspace, version).drop()
+            # Where its own file says, or where the corpus file says if that is damaged.
+            index = unless_damaged(partial(workspace.index, version))
+            (index or open_index(store.root, workspace.corpus.name, version, workspace.corpus.index)).drop()
         for name in [*store.names(version_file(version, "")), *store.abandoned(version_file(version, ""))]:
             if name != index_file:
                 store.delete(name)
@@ -143,9 +145,3 @@ def _row_names(store: ObjectStore, version: str) -> Iterable[str]:
     """Return the names of a version's parts; none if they can't be read: ``prune`` finds them."""
     parts = unless_damaged(lambda: read_parts(store, version))
     return parts.sizes() if parts is not None else ()
-
-
-def _index(workspace: Workspace, version: str) -> SearchIndex:
-    """Open a version's collection where its own file says, or where the corpus file says if that is damaged."""
-    own_index = unless_damaged(lambda: workspace.index(version))
-    return own_index or open_index(workspace.store.root, workspace.corpus.name, version, workspace.corpus.index)

@@ -247,16 +247,11 @@ def _likeness(claim: str, passage_sentences: Sequence[str]) -> float:
 
 def _nearness(claim: str, passage_sentences: Sequence[str], question: str) -> float:
     """Return the largest share of a claim's words that stand in two adjacent sentences of a passage; 1 if it has none."""
-    words = _claimed_words(claim, question)
+    words = stems(content_words(claim))
+    words = words - stems(question) or words
     stems_by_sentence = [stems(sentence) for sentence in passage_sentences]
     windows = (first | second for first, second in pairwise([*stems_by_sentence, set()]))
     return max((len(words & window) for window in windows), default=0) / len(words) if words else 1.0
-
-
-def _claimed_words(claim: str, question: str) -> set[str]:
-    """Return the stems of a claim's content words, without the question's if it has others."""
-    words = stems(content_words(claim))
-    return words - stems(question) or words
 
 
 def _contradicts(claim: str, passage_sentences: Sequence[str]) -> bool:

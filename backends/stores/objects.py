@@ -8,8 +8,9 @@ digest of the bytes before it, and a tagged copy or converted PDF ends with a co
 import io
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -87,6 +88,13 @@ def read_model(store: ObjectStore, name: str, model: type[Model]) -> Model:
     data = store.get(name)
     with reading(store, name):
         return model.model_validate_json(data)
+
+
+def readable_models(store: ObjectStore, names: Iterable[str], model: type[Model]) -> Iterator[Model]:
+    """Yield stored JSON objects, without those that are missing or damaged."""
+    for name in names:
+        if (stored := unless_damaged(partial(read_model, store, name, model))) is not None:
+            yield stored
 
 
 def read_changing(store: ObjectStore, name: str, model: type[Model], *, fresh: bool = True) -> tuple[Model, str | None]:

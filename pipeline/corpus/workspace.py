@@ -165,6 +165,13 @@ class Workspace:
             )
         return [line for line in os.environ[name].splitlines() if line]
 
+    def passwords_set(self) -> tuple[str, ...]:
+        """Return the passwords; () where they aren't set here: encrypted documents can't be read then."""
+        try:
+            return tuple(self.passwords())
+        except UserError:
+            return ()
+
 
 def corrected_file(doc_id: str, structured_key: str, by_hand: ByDocument) -> str:
     """Name the file of a structured document with its corrections: those of another document leave it as it is."""

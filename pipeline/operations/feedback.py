@@ -149,9 +149,7 @@ def page_figures(store: ObjectStore, version: str, doc_id: str, page: int) -> li
     """Return the figures of a page that have pixels, in reading order; their source is left open."""
     placements = (row for _, rows in rows_of_documents(store, version, {doc_id}) for row in rows.placements.to_pylist())
     return [
-        FeedbackRegion.model_validate(
-            {**{name: row[name] for name in ("doc_id", "page", "bbox", "figure_id")}, "source": ""}
-        )
+        FeedbackRegion(**{name: row[name] for name in ("doc_id", "page", "bbox", "figure_id")}, source="")
         for row in placements
         if row["page"] == page and row["figure_id"] is not None
     ]

@@ -8,7 +8,7 @@ from backends.models.pictures import fit
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.ledger import read_ledger
 from pipeline.records.manifests import last_manifest
-from schemas.errors import NotFoundError, UserError
+from schemas.errors import NotFoundError
 from schemas.ids import document_file, figure_file
 from schemas.ports import ObjectStore
 from workers.draw_pages import Drawing, PageDrawer
@@ -51,13 +51,9 @@ def page_picture(file: str, doc_id: str, page: int, *, dpi: int) -> bytes:
         NotFoundError: Neither has it.
     """
     workspace = open_workspace(file)
-    try:
-        passwords = tuple(workspace.passwords())
-    except UserError:  # not set here: pages of encrypted documents then say so
-        passwords = ()
     # The newest conversion, if the document isn't a PDF.
     name = [document_file(doc_id), *workspace.store.names(f"converted/{doc_id}")][-1]
-    drawing = Drawing(workspace.store.root, name, page, dpi, passwords=passwords)
+    drawing = Drawing(workspace.store.root, name, page, dpi, passwords=workspace.passwords_set())
     if not workspace.store.exists(drawing.name):
         source = _source_of(workspace.store, doc_id)
         drawing = replace(drawing, store_address=workspace.corpus.source_address, name=source, digest=doc_id)

@@ -25,7 +25,7 @@ from pipeline.records.row_parts import read_parts
 from pipeline.records.tagged_copies import tagged_copies
 from schemas.corpus import Corpus, TagOptions
 from schemas.corpus.documents import OwnField, Supersedes
-from schemas.errors import NotFoundError, TransientError, UserError
+from schemas.errors import NotFoundError, TransientError
 from schemas.evidence import EVIDENCE, CitedRegion, Hit, SearchResult, Span
 from schemas.filters import Filters, Modality
 from schemas.geometry import Box
@@ -256,11 +256,7 @@ class OpenVersion:
     def drawing(self, doc_id: str, page: int, highlight: Sequence[Box] = (), dpi: int = 110) -> Drawing:
         """Return what draws a page with highlighted boxes."""
         self.require(doc_id)
-        try:
-            passwords = tuple(self.workspace.passwords())
-        except UserError:  # not set here: pages of encrypted documents then report it
-            passwords = ()
-        store = self.workspace.store.root
+        passwords, store = self.workspace.passwords_set(), self.workspace.store.root
         return Drawing(store, pdf_of(doc_id, self.converted), page, dpi, tuple(highlight), passwords=passwords)
 
     def _read_object(self, name: str) -> bytes:

@@ -4,9 +4,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from fnmatch import translate
-from functools import partial
 
-from backends.stores.objects import read_model, reading, unless_damaged
+from backends.stores.objects import readable_models, reading
 from pipeline.published.corpus import PublishedCorpus
 from schemas.errors import NotFoundError
 from schemas.ports import ObjectStore
@@ -21,8 +20,7 @@ EXTRACTIVE = "extractive"
 
 def read_webhooks(store: ObjectStore) -> list[StoredWebhook]:
     """Return a corpus's webhooks, without damaged ones."""
-    stored = (unless_damaged(partial(read_model, store, name, StoredWebhook)) for name in sorted(store.names(FOLDER)))
-    return [webhook for webhook in stored if webhook is not None]
+    return [*readable_models(store, sorted(store.names(FOLDER)), StoredWebhook)]
 
 
 def store_webhook(store: ObjectStore, webhook: StoredWebhook) -> None:

@@ -16,7 +16,6 @@ from pipeline.records.evidence import row_files
 from pipeline.records.ledger import indexed_sources, read_ledger
 from pipeline.records.publication import readable_pointer
 from schemas.corpus.documents import PDF_KEYS, TITLE, Supersedes
-from schemas.errors import UserError
 from schemas.filters import ACCESS, SUPERSEDED, FieldType, field_column
 from schemas.ids import key, version_file
 from schemas.parquet import to_parquet
@@ -89,14 +88,10 @@ def _pdf_metadata(workspace: Workspace, version: str, doc_ids: Sequence[str]) ->
     store, live = workspace.store, readable_pointer(workspace.store)
     table = unless_damaged(lambda: read_table(store, version_file(live.version, _PDF_FILE))) if live else None
     metadata_by_document = {row.pop("doc_id"): row for row in table.to_pylist()} if table is not None else {}
-    try:
-        passwords = workspace.passwords()
-    except UserError:  # encrypted documents have no metadata then
-        passwords = []
     converted = read_converted(store, version)
     unread = {doc_id: pdf_of(doc_id, converted) for doc_id in doc_ids if doc_id not in metadata_by_document}
     metadata_by_document |= read_pdf_metadata(
-        unread, store_address=store.root, limits=workspace.corpus.parse, passwords=passwords, keys=PDF_KEYS
+        unread, store_address=store.root, limits=workspace.corpus.parse, passwords=workspace.passwords_set(), keys=PDF_KEYS
     )
     metadata = {doc_id: metadata_by_document[doc_id] for doc_id in doc_ids if doc_id in metadata_by_document}
     rows = [{"doc_id": doc_id} | facts for doc_id, facts in metadata.items()]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from backends.stores.objects import change_model, read_changing, read_model, unless_damaged
+from backends.stores.objects import change_model, read_changing, readable_models, unless_damaged
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.workspace import Workspace
 from schemas.asked import AskedOfDay
@@ -38,8 +38,7 @@ def add_feedback(store: ObjectStore, feedback: Feedback) -> str | None:
 def read_feedback(store: ObjectStore) -> list[Feedback]:
     """Return what readers said of all versions, newest first, without damaged entries."""
     names = sorted(store.names(FOLDER), key=_moment, reverse=True)
-    entries = (unless_damaged(partial(read_model, store, name, Feedback)) for name in names)
-    return [entry for entry in entries if entry is not None]
+    return [*readable_models(store, names, Feedback)]
 
 
 def write_asked(store: ObjectStore, process: str, asked_of_day: AskedOfDay) -> None:
@@ -51,10 +50,7 @@ def write_asked(store: ObjectStore, process: str, asked_of_day: AskedOfDay) -> N
 def read_asked(store: ObjectStore, days: int) -> Iterator[AskedOfDay]:
     """Yield what was counted on the last days, without damaged objects."""
     since = f"{datetime.now(UTC) - timedelta(days=days):%Y%m%d}"
-    for name in store.names(ASKED):
-        asked_of_day = unless_damaged(partial(read_model, store, name, AskedOfDay)) if _moment(name) > since else None
-        if asked_of_day is not None:
-            yield asked_of_day
+    return readable_models(store, (name for name in store.names(ASKED) if _moment(name) > since), AskedOfDay)
 
 
 def remove_old_feedback(store: ObjectStore, keep_days: int) -> None:

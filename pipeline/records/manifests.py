@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from backends.stores.objects import is_remote, read_model, read_table, unless_damaged
+from backends.stores.objects import is_remote, read_model, read_table, readable_models, unless_damaged
 from pipeline.corpus.workspace import INDEX_FILE, INDEX_FOLDER, Workspace
 from pipeline.records.row_parts import FOLDER, read_parts
 from schemas.errors import DamagedError, MissingError, UserError
@@ -61,8 +61,7 @@ def last_manifest(store: ObjectStore) -> Manifest | None:
 
 
 def _each_manifest(store: ObjectStore) -> Iterator[Manifest]:
-    stored_manifests = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
-    return (manifest for manifest in stored_manifests if manifest is not None)
+    return readable_models(store, map(manifest_name, reversed(store.folders("versions"))), Manifest)
 
 
 def read_override(store: ObjectStore, version: str) -> Override | None:

@@ -6,9 +6,9 @@ import json
 import os
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from itertools import islice
 
-from backends.stores.objects import damage, read_model, reading, unless_damaged
+from backends.stores.objects import damage, read_model, readable_models, reading, unless_damaged
 from pipeline.records.manifests import (
     OVERRIDE,
     REJECTION,
@@ -41,13 +41,7 @@ def write_event(store: ObjectStore, event: AuditEvent) -> None:
 
 def read_events(store: ObjectStore, limit: int) -> list[AuditEvent]:
     """Return the latest events, newest first, without damaged ones."""
-    events: list[AuditEvent] = []
-    for name in reversed(store.names(_FOLDER)):
-        if len(events) == limit:
-            break
-        if (event := unless_damaged(partial(read_model, store, name, AuditEvent))) is not None:
-            events.append(event)
-    return events
+    return [*islice(readable_models(store, reversed(store.names(_FOLDER)), AuditEvent), limit)]
 
 
 def this_person() -> str:

@@ -200,7 +200,7 @@ def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[Rec
 
 def vectors_of_version(store: ObjectStore, manifest: Manifest) -> Iterator[str]:
     """Yield the names of the files with a version's vectors; all its rows are read."""
-    return vector_files(evidence_parts(store, manifest.version), open_vectors(store, manifest.spaces))
+    yield from vector_files(evidence_parts(store, manifest.version), open_vectors(store, manifest.spaces))
 
 
 def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:

@@ -6,20 +6,23 @@ digest of the bytes before it, and a tagged copy or converted PDF ends with a co
 """
 
 import io
+import json
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter
 
-from schemas.errors import DamagedError
+from schemas.base import RELEASE
+from schemas.errors import DamagedError, UserError
 from schemas.ids import figure_id, sha256
 from schemas.parquet import from_parquet, read_column
 from schemas.ports import ObjectStore
+from schemas.versions import FORMAT
 
 Model = TypeVar("Model", bound=BaseModel)
 Noun = TypeVar("Noun")
@@ -97,13 +100,31 @@ def readable_models(store: ObjectStore, names: Iterable[str], model: type[Model]
             yield stored
 
 
-def read_changing(store: ObjectStore, name: str, model: type[Model], *, fresh: bool = True) -> tuple[Model, str | None]:
-    """Return a JSON object that changes, an empty one if there is none, and its ETag; raises as ``read_model`` does."""
+def read_mutable(
+    store: ObjectStore, name: str, model: type[Model], *, fresh: bool = True
+) -> tuple[Model | None, str | None]:
+    """Return a JSON object that changes with its ETag, both None if there is none.
+
+    Raises ``DamagedError`` if it can't be decoded, and ``UserError`` if it names the format of a newer release.
+    """
     stored = store.read_mutable(name, fresh=fresh)
     if stored is None:
-        return model(), None
+        return None, None
+    with suppress(ValueError):
+        document = json.loads(stored[0])
+        if isinstance(document, dict) and isinstance(store_format := document.get("format"), int) and store_format > FORMAT:
+            raise UserError(
+                f"{store.root} has format {store_format}, of a newer release of Inset; this one ({RELEASE}) knows formats up to "
+                f"{FORMAT}; use the newer one"
+            )
     with reading(store, name):
         return model.model_validate_json(stored[0]), stored[1]
+
+
+def read_changing(store: ObjectStore, name: str, model: type[Model], *, fresh: bool = True) -> tuple[Model, str | None]:
+    """Return what ``read_mutable`` returns; an empty object if there is none."""
+    stored, etag = read_mutable(store, name, model, fresh=fresh)
+    return stored or model(), etag
 
 
 def change_model(store: ObjectStore, name: str, model: type[Model], change: Callable[[Model], Model]) -> Model:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
 
-from backends.stores.objects import read_table, reading, unless_damaged
+from backends.stores.objects import read_mutable, read_table, reading, unless_damaged
 from pipeline.corpus.statements import AccessStatement, Statements
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.ledger import indexed_sources, readable_ledger
@@ -45,14 +45,14 @@ def read_current(store: ObjectStore) -> CurrentRights:
     Raises:
         DamagedError: None were ever applied, or the object is lost or can't be decoded.
     """
-    current = _current(store)
+    current, _ = read_mutable(store, CURRENT, CurrentRights)
     if current is None:
         corpus = store.root.rstrip("/").rpartition("/")[2]
         raise MissingError(
             f"{store.root} has no rights of documents yet, so nobody may see any; run: inset access {corpus} --apply",
             CURRENT,
         )
-    return current[0]
+    return current
 
 
 def read_rights(store: ObjectStore, digest: str) -> Rights:
@@ -73,7 +73,7 @@ def apply_rights(
     """
     while True:
         # Rights that are damaged count as none, so that an operator can apply them afresh.
-        current, etag = unless_damaged(lambda: _current(store)) or (None, store.etag(CURRENT))
+        current, etag = unless_damaged(lambda: read_mutable(store, CURRENT, CurrentRights)) or (None, store.etag(CURRENT))
         before = unless_damaged(partial(read_rights, store, current.digest)) if current is not None else None
         now = change(before)
         data = to_parquet(now.table())
@@ -164,11 +164,3 @@ def current_sources(store: ObjectStore) -> dict[str, tuple[str, ...]]:
     for version in store.folders("versions"):
         sources |= indexed_sources(readable_ledger(store, version))
     return sources
-
-
-def _current(store: ObjectStore) -> tuple[CurrentRights, str] | None:
-    stored = store.read_mutable(CURRENT)
-    if stored is None:
-        return None
-    with reading(store, CURRENT):
-        return CurrentRights.model_validate_json(stored[0]), stored[1]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from backends.stores.objects import reading, unless_damaged
-from pipeline.records.publication import check_format, readable_pointer
+from backends.stores.objects import read_mutable, unless_damaged
+from pipeline.records.publication import readable_pointer
 from schemas.errors import TransientError, UserError
 from schemas.ports import ObjectStore
 from schemas.versions import Lease
@@ -135,16 +135,7 @@ def still_held(store: ObjectStore, lease: Lease) -> bool:
 
 def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:
     """Return the lease and its ETag. A damaged lease counts as free: its holder can't publish without its fence."""
-
-    def read() -> tuple[Lease | None, str | None]:
-        lease_and_etag = store.read_mutable(LEASE)
-        if lease_and_etag is None:
-            return None, None
-        check_format(store, lease_and_etag[0])
-        with reading(store, LEASE):
-            return Lease.model_validate_json(lease_and_etag[0]), lease_and_etag[1]
-
-    return unless_damaged(read) or (None, store.etag(LEASE))
+    return unless_damaged(lambda: read_mutable(store, LEASE, Lease)) or (None, store.etag(LEASE))
 
 
 def _last_fence(store: ObjectStore, lease: Lease | None) -> int:

@@ -1,6 +1,5 @@
 """What is wrong with a corpus: the one place that says so, whoever asks."""
 
-import contextlib
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import NamedTuple
 
 from croniter import croniter
 
-from backends.stores.objects import is_remote, unless_damaged
+from backends.stores.objects import is_remote, read_mutable, unless_damaged
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.records.lease import LEASE
 from pipeline.records.manifests import read_manifest, readable_manifest, state_of
@@ -76,7 +75,8 @@ def read_standing(store: ObjectStore, now: datetime) -> Standing:
             newest = manifest
             break
         unfinished = unfinished or name
-    lease, last = _lease(store), read_last_refresh(store)
+    # A damaged lease is replaced by the next refresh.
+    (lease, _), last = unless_damaged(lambda: read_mutable(store, LEASE, Lease)) or (None, None), read_last_refresh(store)
     refreshing = lease.run_id if lease and lease.run_id and lease.until + _silence_of(lease, last) > now else None
     last_run = last.at if last else min(lease.until, now) if lease else newest.created if newest else None
     return Standing(pointer, live, newest, unfinished, refreshing, last, last_run)
@@ -142,13 +142,6 @@ def _run_problem(last: LastRefresh, pointer: Pointer | None, now: datetime) -> C
             return CorpusProblem(State.UNFINISHED, f"the last run failed: {last.message}")
         case "rejected":
             return CorpusProblem(State.REFUSED, last.message)
-    return None
-
-
-def _lease(store: ObjectStore) -> Lease | None:
-    with contextlib.suppress(ValueError):  # the next refresh replaces it
-        lease_and_etag = unless_damaged(lambda: store.read_mutable(LEASE))
-        return Lease.model_validate_json(lease_and_etag[0]) if lease_and_etag else None
     return None
 
 

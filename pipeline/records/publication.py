@@ -1,14 +1,12 @@
 """The pointer to the live version, the compare-and-swap that moves it, and the audit log: who moved it, why and when."""
 
-import contextlib
 import getpass
-import json
 import os
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from backends.stores.objects import damage, read_model, readable_models, reading, unless_damaged
+from backends.stores.objects import damage, read_model, read_mutable, readable_models, unless_damaged
 from pipeline.records.manifests import (
     OVERRIDE,
     REJECTION,
@@ -22,12 +20,11 @@ from pipeline.records.manifests import (
     rejection_in_words,
     state_of,
 )
-from schemas.base import RELEASE
 from schemas.errors import ContractError, DamagedError, GateError, MissingError, NotFoundError, UserError
 from schemas.ids import MOMENT, sha256, version_file
 from schemas.ports import ObjectStore
 from schemas.reports import VersionList
-from schemas.versions import FORMAT, Action, AuditEvent, Lease, Manifest, Override, Pointer
+from schemas.versions import Action, AuditEvent, Lease, Manifest, Override, Pointer
 
 _FOLDER = "audit"
 
@@ -72,26 +69,11 @@ def readable_pointer(store: ObjectStore) -> Pointer | None:
 
 
 def _read_pointer(store: ObjectStore, *, fresh: bool = True) -> tuple[Pointer | None, str | None]:
-    pointer_and_etag = store.read_mutable(LIVE, fresh=fresh)
-    if pointer_and_etag is None:
-        # The pointer is looked up again, since the first publication may have come after it was read.
-        if _last_move(store)[0] is not None and store.etag(LIVE) is None:
-            raise damage(MissingError, store.root, LIVE, "is missing")
-        return None, None
-    check_format(store, pointer_and_etag[0])
-    with reading(store, LIVE):
-        return Pointer.model_validate_json(pointer_and_etag[0]), pointer_and_etag[1]
-
-
-def check_format(store: ObjectStore, data: bytes) -> None:
-    """Raise ``UserError`` if a newer release wrote a store's pointer or lease; damage of them is found elsewhere."""
-    with contextlib.suppress(ValueError):
-        document = json.loads(data)
-        if isinstance(document, dict) and isinstance(store_format := document.get("format"), int) and store_format > FORMAT:
-            raise UserError(
-                f"{store.root} has format {store_format}, of a newer release of Inset; this one ({RELEASE}) knows formats up to "
-                f"{FORMAT}; use the newer one"
-            )
+    pointer, etag = read_mutable(store, LIVE, Pointer, fresh=fresh)
+    # The pointer is looked up again, since the first publication may have come after it was read.
+    if pointer is None and _last_move(store)[0] is not None and store.etag(LIVE) is None:
+        raise damage(MissingError, store.root, LIVE, "is missing")
+    return pointer, etag
 
 
 def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bool:

@@ -17,7 +17,7 @@ from schemas.ids import key, sha256
 from schemas.models import Reply, Request, Usage
 from schemas.ports import LanguageModel, ObjectStore
 from schemas.versions import Spent
-from tasks.enriching.spending import Budget, cost, cost_of, maximum_text_cost
+from tasks.enriching.spending import Budget, cost_of, maximum_text_cost
 
 _WRITTEN_EVERY_S = 0.5
 """Replies of so long have to be paid for again after a kill."""
@@ -195,7 +195,6 @@ class _RecordedModel:
             with closing(self._model.stream(request, stopped=stopped)) as items:
                 for item in items:
                     if isinstance(item, Reply):
-                        numbers = item.calls, item.input_tokens, item.output_tokens
                         new_reply = StoredReply(
                             id=name,
                             text=item.text,
@@ -204,7 +203,7 @@ class _RecordedModel:
                             input_tokens=item.input_tokens,
                             output_tokens=item.output_tokens,
                             complete=item.complete,
-                            money=cost(self._options.price, *numbers),
+                            money=cost_of(self._options.price, item).money,
                             seconds=time.monotonic() - started,
                         )
                         self._replies.keep(self._options, new_reply)

@@ -199,18 +199,19 @@ class _WrittenAnswers:
         hits, rounds = self._context()
         model_input = self._compose(hits)
         # Below the threshold nothing is sent: a small model writes something of any passages.
-        is_hopeless = self._preset.grounded and self._is_searched and self._passages.confidence < self._thresholds[0]
-        if is_hopeless or (not model_input.passages and self._preset.context != "none"):
-            yield AnswerStarted(version=self._opened.version, preset=self._preset.name, model=self._options.model)
-            yield self._finish(WrittenAnswer(says_no_answer=True), model_input, rounds)
-            return
+        is_grounded = self._preset.grounded and self._is_searched
+        is_hopeless = is_grounded and self._passages.confidence < self._thresholds[0]
+        sends_nothing = is_hopeless or (not model_input.passages and self._preset.context != "none")
         yield AnswerStarted(
             version=self._opened.version,
             preset=self._preset.name,
             model=self._options.model,
-            citations=self._citations(model_input),
-            meanwhile=self._passages.answer() if self._preset.grounded and self._is_searched else None,
+            citations=[] if sends_nothing else self._citations(model_input),
+            meanwhile=self._passages.answer() if is_grounded and not sends_nothing else None,
         )
+        if sends_nothing:
+            yield self._finish(WrittenAnswer(says_no_answer=True), model_input, rounds)
+            return
         with self._trace.step("answer", self._plan.question.words) as record:
             spent_before, answer = self._models.spent, WrittenAnswer()
             readable = model_input if self._preset.figures == "in_place" else model_input.without_figures()
@@ -232,7 +233,7 @@ class _WrittenAnswers:
             yield WrittenAnswer(failure=error.message)
 
     def _finish(self, answer: WrittenAnswer, model_input: ModelInput, rounds: Sequence[Round]) -> AnswerFinished:
-        common_fields = {
+        common_fields: dict[str, object] = {
             "preset": self._preset.name,
             "follow_up": self._plan.follow_up,
             "rounds": list(rounds),
@@ -245,10 +246,9 @@ class _WrittenAnswers:
             result = self._checked(answer, model_input)
             common_fields["counts"] = result.counts
         unseen = "" if self._plan.question.picture is None or self._model_sees else _UNSEEN_PICTURE
-        result = result.model_copy(update=common_fields | {"note": result.note or unseen or self._plan.reading})
-        return AnswerFinished(
-            result=result.model_copy(update={"trace": self._trace.steps if self._plan.is_traced else None})
-        )
+        common_fields["note"] = result.note or unseen or self._plan.reading
+        common_fields["trace"] = self._trace.steps if self._plan.is_traced else None
+        return AnswerFinished(result=result.model_copy(update=common_fields))
 
     @functools.cached_property
     def _retrieved(self) -> QuestionEvidence:

@@ -16,7 +16,7 @@ from pipeline.records.descriptions import (
 )
 from ray_jobs.embed import BATCHES_A_CALL
 from schemas.base import batched
-from schemas.models import Description, Subject, Usage
+from schemas.models import Description, Subject
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spaces import RowText, Space
 from tasks.enriching.spending import TOKEN_CHARACTERS, Budget, cost_of, maximum_cost, maximum_embedding_cost, spent_on
@@ -59,9 +59,8 @@ def expected_calls(
         cost_of_one, items = _cost_of_call(captioner, cache), counted + estimated
         money_of_calls = None
         if captioner.options.mode == "batch":
-            usage = Usage(cost_of_one.calls, cost_of_one.input_tokens, cost_of_one.output_tokens)
-            money_of_calls = items * cost_of(captioner.options.price, usage).money
-            cost_of_one = cost_of(captioner.options.in_batch.price, usage)
+            money_of_calls = items * cost_of(captioner.options.price, cost_of_one).money
+            cost_of_one = cost_of(captioner.options.in_batch.price, cost_of_one)
         calls_by_captioner[label] = ExpectedCalls(
             subject=subject,
             items=items,

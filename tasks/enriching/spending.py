@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from schemas.corpus.models import ModelEntry, Price
 from schemas.corpus.operations import Spend
-from schemas.models import Description, Subject, Usage
+from schemas.models import Description, Reply, Subject, Usage
 from schemas.versions import Spent
 
 TOKEN_CHARACTERS = 3
@@ -17,15 +17,10 @@ PATCH_PX = 28
 """Side of an image token of Qwen2-VL, in pixels; other models use larger ones."""
 
 
-def cost(price: Price, calls: int, input_tokens: int, output_tokens: int) -> float:
-    """Return the cost of calls, in the currency of the price."""
-    return calls * price.call + (input_tokens * price.input + output_tokens * price.output) / 1e6
-
-
-def cost_of(price: Price, usage: Usage) -> Spent:
-    """Return what calls have cost."""
-    numbers = usage.calls, usage.input_tokens, usage.output_tokens
-    return Spent(calls=numbers[0], input_tokens=numbers[1], output_tokens=numbers[2], money=cost(price, *numbers))
+def cost_of(price: Price, used: Usage | Reply | Spent) -> Spent:
+    """Return what calls have cost, in the currency of the price."""
+    money = used.calls * price.call + (used.input_tokens * price.input + used.output_tokens * price.output) / 1e6
+    return Spent(calls=used.calls, input_tokens=used.input_tokens, output_tokens=used.output_tokens, money=money)
 
 
 def maximum_cost(options: ModelEntry, prompt: str, subject: Subject = "figure") -> Spent:

@@ -72,7 +72,17 @@ def _planned_document(
         return None
     except BadInputError as error:
         if row is None or row.status is not Status.INDEXED:
-            return _unreadable(file, error, attempt)
+            return LedgerRow(
+                source=file.source,
+                doc_id="",
+                size=file.size or 0,
+                stamp=file.stamp,
+                status=Status.QUARANTINED,
+                attempt=attempt,
+                code=error.code,
+                step=Stage.PLAN,
+                message=error.message,
+            )
         message = f"the file can't be read ({error.code}: {error.message}): the document before is kept"
         size = row.size if file.size is None else file.size
         return PlannedDocument(file.source, row.doc_id, size, file.stamp, newer="", message=message, code=error.code)
@@ -94,20 +104,6 @@ def _id_and_size(file: SourceFile, row: LedgerRow | None, digest: Callable[[str]
     if row is not None and is_same and row.code not in OF_THE_SOURCE:
         return row.bytes_id, row.size
     return digest(file.source)
-
-
-def _unreadable(file: SourceFile, error: BadInputError, attempt: str) -> LedgerRow:
-    return LedgerRow(
-        source=file.source,
-        doc_id="",
-        size=file.size or 0,
-        stamp=file.stamp,
-        status=Status.QUARANTINED,
-        attempt=attempt,
-        code=error.code,
-        step=Stage.PLAN,
-        message=error.message,
-    )
 
 
 def was_disturbed(ledger: Sequence[LedgerRow]) -> bool:

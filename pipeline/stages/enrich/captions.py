@@ -27,7 +27,7 @@ from schemas.errors import Failure, FailureCode, TransientError
 from schemas.models import Description, Reply
 from schemas.stages import Report, Step
 from schemas.versions import Spent
-from tasks.enriching.spending import Budget, cost, cost_of, maximum_cost, spent_on
+from tasks.enriching.spending import Budget, cost_of, maximum_cost, spent_on
 
 Record = TypeVar("Record")
 
@@ -197,7 +197,7 @@ class _Work:
         reply, failure, options = outcome.value, outcome.failure, self._captioner.options
         descriptions: list[Description] = []
         if reply is not None:
-            money = cost(price, reply.calls, reply.input_tokens, reply.output_tokens)
+            money = cost_of(price, reply).money
             numbers = reply.calls, reply.input_tokens, reply.output_tokens
             descriptions.append(
                 Description(outcome.row_id, reply.text, reply.model, *numbers, complete=reply.complete, money=money)

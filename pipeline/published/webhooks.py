@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from fnmatch import translate
 
-from backends.stores.objects import readable_models, reading
+from backends.stores.objects import read_mutable, readable_models
 from pipeline.published.corpus import PublishedCorpus
 from schemas.errors import NotFoundError
 from schemas.ports import ObjectStore
@@ -38,13 +38,11 @@ def change_webhook(
 ) -> StoredWebhook | None:
     """Replace a webhook by what ``change`` makes of it, and return that; None if it is gone, or ``change`` leaves it."""
     name = _name(webhook_id)
-    while (stored := store.read_mutable(name, fresh=True)) is not None:
-        with reading(store, name):
-            current = StoredWebhook.model_validate_json(stored[0])
-        changed = change(current)
-        if changed is None or store.swap(name, changed.model_dump_json().encode(), stored[1]):
+    while True:
+        current, etag = read_mutable(store, name, StoredWebhook)
+        changed = change(current) if current is not None else None
+        if changed is None or store.swap(name, changed.model_dump_json().encode(), etag):
             return changed
-    return None
 
 
 def forget_in_webhooks(store: ObjectStore, names_any: Callable[[str], bool]) -> None:

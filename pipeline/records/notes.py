@@ -163,13 +163,6 @@ def note_refresh(
         return
     # Another machine's clock may be ahead, and what is noted later counts.
     at = max(datetime.now(UTC), before.at)
-    changed: dict[str, object] = {
-        "run_id": run_id,
-        "at": at,
-        "state": state,
-        "message": message,
-        "task": task,
-        "until": until,
-    }
-    changed |= {"version": version} if version is not None else {}
-    write_last_refresh(store, before.model_copy(update=changed))
+    version = before.version if version is None else version
+    noted = LastRefresh(run_id=run_id, at=at, state=state, version=version, message=message, task=task, until=until)
+    write_last_refresh(store, noted)

@@ -71,10 +71,7 @@ def connected(options: RayOptions) -> Iterator[int]:
                 ) from error
             raise _unreachable(str(address), error) from error
         except Exception as error:  # Ray raises no narrower class where a node isn't up in time
-            lines = [part.strip() for part in str(error).splitlines() if part.strip()]
-            raise TransientError(
-                f"Ray can't be {'joined' if address else 'started'}: {lines[-1] if lines else error}"
-            ) from error
+            raise TransientError(f"Ray can't be {'joined' if address else 'started'}: {last_line(error)}") from error
         _started_here.append(address is None)
     try:
         yield max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -82,6 +79,12 @@ def connected(options: RayOptions) -> Iterator[int]:
         if started:
             _started_here.pop()
             ray.shutdown()
+
+
+def last_line(error: BaseException) -> str:
+    """Return the last line of an error's message, or its class without one."""
+    lines = [part.strip() for part in str(error).splitlines() if part.strip()]
+    return lines[-1] if lines else type(error).__name__
 
 
 def _check_reachable(address: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
 
-from ray_jobs.cluster import connected, is_this_machine
+from ray_jobs.cluster import connected, is_this_machine, last_line
 from schemas.corpus.operations import RayOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, TransientError, UserError
 from schemas.printing import line
@@ -387,10 +387,10 @@ class _Pool:
         except self._death_errors as error:
             self._failed_starts += 1
             if self._failed_starts > _RETRIES * self._max_workers:
-                raise TransientError(f"a worker of Ray can't be started: {_last_line(error)}") from error
+                raise TransientError(f"a worker of Ray can't be started: {last_line(error)}") from error
             self._remove_dead(worker)
         except self._ray.exceptions.RayError as error:
-            raise TransientError(f"a worker of Ray can't be started: {_last_line(error)}") from error
+            raise TransientError(f"a worker of Ray can't be started: {last_line(error)}") from error
         else:
             if worker.placed:
                 worker.is_ready, self._failed_starts = True, 0
@@ -430,13 +430,8 @@ def _start_error(error: Any) -> InsetError:
     if isinstance(cause, InsetError):
         return cause
     if "failed to import on the worker" in str(cause) or isinstance(cause, ModuleNotFoundError):
-        why = f"it lacks code that is here ({_last_line(cause)}); see docs/guides/run-on-a-ray-cluster.md"
+        why = f"it lacks code that is here ({last_line(cause)}); see docs/guides/run-on-a-ray-cluster.md"
     else:
         first, *_ = str(cause).splitlines() or [""]
         why = f"{type(cause).__name__}: {line(first)}"[:500]
     return TransientError(f"a worker of Ray can't be started: {why}")
-
-
-def _last_line(error: BaseException) -> str:
-    lines = [part.strip() for part in str(error).splitlines() if part.strip()]
-    return lines[-1] if lines else type(error).__name__

@@ -70,7 +70,7 @@ def asked_figures(
     labels = {label for label in mentions(question) if label.number}
     asks_for_picture = float(speaks_of_pictures(question))
     best_page = max(page_scores.values(), default=0.0)
-    probabilities = []
+    probabilities: list[tuple[Hit, float]] = []
     for figure in figures:
         page = (figure.doc_id, figure.page)
         x0, y0, x1, y1 = figure.bbox
@@ -83,6 +83,5 @@ def asked_figures(
             asked=asks_for_picture,
         )
         logit = BIAS + math.fsum(weight * signal for weight, signal in zip(WEIGHTS, signals, strict=True))
-        probabilities.append(1 / (1 + math.exp(-logit)))
-    order = sorted(range(len(figures)), key=lambda index: (-probabilities[index], figures[index].evidence_id))
-    return [(figures[index], probabilities[index]) for index in order]
+        probabilities.append((figure, 1 / (1 + math.exp(-logit))))
+    return sorted(probabilities, key=lambda pair: (-pair[1], pair[0].evidence_id))

@@ -70,11 +70,7 @@ def localise(
             captions = (row["caption"] for row in (best, *figure_placements) if row["caption"])
             cited_figures.append(
                 CitedFigure(
-                    figure_id=figure_id,
-                    number=best["number"],
-                    caption=next(captions, ""),
-                    page=best["page"],
-                    bbox=best["bbox"],
+                    **{name: best[name] for name in ("figure_id", "number", "page", "bbox")}, caption=next(captions, "")
                 )
             )
     return cited_figures

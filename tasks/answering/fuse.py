@@ -1,5 +1,6 @@
 """Merge rankings."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -99,8 +100,8 @@ class BestOfGroup(NamedTuple):
 def group(ranked: Iterable[tuple[str, float, Hashable]]) -> list[BestOfGroup]:
     """Return the best row of each group, best first, of rows given as evidence id, score and group, best first."""
     first: dict[Hashable, tuple[str, float]] = {}
-    count: dict[Hashable, int] = {}
+    count = Counter[Hashable]()
     for evidence_id, score, name in ranked:
         first.setdefault(name, (evidence_id, score))
-        count[name] = count.get(name, 0) + 1
+        count[name] += 1
     return [BestOfGroup(evidence_id, score, count[name] - 1) for name, (evidence_id, score) in first.items()]

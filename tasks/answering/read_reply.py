@@ -350,16 +350,16 @@ class _Writer:
             figure_match = _FIGURE.search(plain(mark_text))
             return self._figures(sent_digits[:1] or ([figure_match[1]] if figure_match and kind == "bare" else [""])), []
         inner = plain(plain(mark_text)[1:].removesuffix("]").removesuffix("\u3011").removesuffix("\u3015"))
+        digit_runs = re.findall(r"\d+", inner)
         if _PASSAGES.fullmatch(inner):
-            return [], self._numbers(re.findall(r"\d+", inner))
+            return [], self._numbers(digit_runs)
         if re.match(r"P\s?\d", inner, re.IGNORECASE):
             return [], self._numbers(re.findall(r"P\s?(\d{1,4})", inner, re.IGNORECASE))
         if _NUMBERS.fullmatch(inner):
-            numbers = [int(number) for number in re.findall(r"\d+", inner)]
             # Some models write [3] in place of [P3]; a [3] that a passage prints is a quotation.
-            is_quoted = any(n < 1 or f"[{n}]" in self._model_input.numbers for n in numbers)
+            is_quoted = any(n < 1 or f"[{n}]" in self._model_input.numbers for n in map(int, digit_runs))
             if self._model_input.passages and not is_quoted and not self.is_code:
-                return [], self._numbers(re.findall(r"\d+", inner))
+                return [], self._numbers(digit_runs)
         if figure_names := _FIGURE.findall(inner) if _FIGURE.match(inner) else []:
             return self._figures(figure_names), []
         if re.fullmatch(r"(?:IMG|IMAGE)[\W_]*", inner, re.IGNORECASE):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
-from schemas.errors import ContractError, RequestError
+from schemas.errors import RequestError
 from schemas.filters import MOST_NAMED, Filters, Modality
 from schemas.ports import PassageScorer, ReadableIndex, StreamingModel
 from schemas.retrieval import MOST_ROWS, Places, Retriever, Sections, Vectors, Words
@@ -39,10 +39,6 @@ STOP_WORDS = frozenset(
 """Lucene's English ones."""
 
 
-def _no_picture(figure_id: str) -> bytes:
-    raise ContractError(f"this search can't read pictures, such as {figure_id}")
-
-
 @dataclass(frozen=True)
 class Search:
     """What the steps of one search use: the version's index and rows, the models and the trace.
@@ -57,7 +53,7 @@ class Search:
     models: Mapping[str, Any] = field(default_factory=dict)
     contents: Callable[[Sequence[str]], Iterable[Mapping[str, Any]]] = lambda _documents: ()
     has_pages: bool = False
-    picture: Callable[[str], bytes] = _no_picture
+    picture: Callable[[str], bytes] = dict[str, bytes]().__getitem__
 
     def writer(self, name: str) -> StreamingModel:
         """Return a generative model; raises ``RequestError`` if it only scores, ``UserError`` if it can't be used."""

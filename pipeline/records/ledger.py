@@ -23,9 +23,9 @@ def read_ledger(store: ObjectStore, version: str) -> Rows[LedgerRow]:
     return Rows(LedgerRow, read_table(store, version_file(version, _FILE), schema_of(LedgerRow)))
 
 
-def readable_ledger(store: ObjectStore, version: str) -> Sequence[LedgerRow]:
-    """Return a version's ledger; [] if it can't be read, so that every source counts as new."""
-    return unless_damaged(lambda: read_ledger(store, version)) or []
+def readable_ledger(store: ObjectStore, version: str | None) -> Sequence[LedgerRow]:
+    """Return a version's ledger; [] without one, or if it can't be read, so that every source counts as new."""
+    return (unless_damaged(lambda: read_ledger(store, version)) if version else None) or []
 
 
 def write_ledger(store: ObjectStore, version: str, rows: Rows[LedgerRow]) -> None:

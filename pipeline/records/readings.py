@@ -32,7 +32,7 @@ Faults = Mapping[str, tuple[FailureCode | None, str]]
 
 def changes_of(workspace: Workspace, plan: Plan) -> list[ChangedSource]:
     """Return the sources of a plan with other bytes than the live version's, but those that a person accepted as they are."""
-    ledger = readable_ledger(workspace.store, plan.parent) if plan.parent else []
+    ledger = readable_ledger(workspace.store, plan.parent)
     before = {row.source: row for row in ledger if row.status is Status.INDEXED and row.source not in plan.options.accept}
     return [
         ChangedSource(before[document.source], document)

@@ -164,7 +164,7 @@ def _run_checks(
     counts = counts_of(read_notes(store, version, (Stage.ASSEMBLE,))[Stage.ASSEMBLE].counts)
     gates = [
         *(law.gate for law in laws),
-        documents_gone(ledger, readable_ledger(store, plan.parent) if plan.parent else [], corpus.gates),
+        documents_gone(ledger, readable_ledger(store, plan.parent), corpus.gates),
         *(gate.judge_counts(counts, parent_counts, corpus.gates, compare, corpus.name) for gate in COUNTED),
     ]
     report("check", 3, 3)

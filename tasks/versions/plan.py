@@ -7,6 +7,9 @@ from schemas.errors import OF_THE_SOURCE, BadInputError, FailureCode
 from schemas.stages import Stage
 from schemas.versions import LedgerRow, PlannedDocument, PlanSummary, SourceFile, Status
 
+Digest = Callable[[str], tuple[str, int]]
+"""Returns a source's document id, and its bytes."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -26,7 +29,7 @@ def compare(
     ledger: Sequence[LedgerRow],
     *,
     attempt: str,
-    digest: Callable[[str], tuple[str, int]],
+    digest: Digest,
     retry: frozenset[str] = frozenset(),
     accept: Sequence[str] = (),
     forgotten: frozenset[str] = frozenset(),
@@ -63,7 +66,7 @@ def compare(
 
 
 def _planned_document(
-    file: SourceFile, row: LedgerRow | None, attempt: str, digest: Callable[[str], tuple[str, int]], retry: frozenset[str]
+    file: SourceFile, row: LedgerRow | None, attempt: str, digest: Digest, retry: frozenset[str]
 ) -> PlannedDocument | LedgerRow | None:
     """Return the planned document of a file, or its quarantine row; None if it is gone."""
     try:
@@ -96,7 +99,7 @@ def _planned_document(
     return PlannedDocument(file.source, doc_id, size, file.stamp)
 
 
-def _id_and_size(file: SourceFile, row: LedgerRow | None, digest: Callable[[str], tuple[str, int]]) -> tuple[str, int]:
+def _id_and_size(file: SourceFile, row: LedgerRow | None, digest: Digest) -> tuple[str, int]:
     if file.problem is not None:
         raise BadInputError(file.problem, FailureCode.SOURCE_UNREADABLE)
     # After a failure of the source, the row's digest is missing or not that of the listed bytes.

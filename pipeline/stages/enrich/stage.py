@@ -275,7 +275,7 @@ def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict
 
 def _documents_before(workspace: Workspace, plan: Plan, sources: Mapping[str, str]) -> dict[str, str]:
     """Return the live version's document of each document's source, where that is another one."""
-    ledger = readable_ledger(workspace.store, plan.parent) if plan.parent else []
+    ledger = readable_ledger(workspace.store, plan.parent)
     before = {row.source: row.doc_id for row in ledger if row.status is Status.INDEXED}
     return {doc_id: before[source] for doc_id, source in sources.items() if before.get(source, doc_id) != doc_id}
 

@@ -109,11 +109,10 @@ class Quarantine(Frozen):
 
     def matching(self, code: FailureCode | None, source: str) -> list[QuarantinedDocument]:
         """Return the entries of a code, where it isn't None, whose source contains a text, whatever its case."""
-        source_part = source.casefold()
         return [
             entry
             for entry in self.documents or []
-            if (code is None or entry.code is code) and (not source_part or source_part in entry.source.casefold())
+            if (code is None or entry.code is code) and source.casefold() in entry.source.casefold()
         ]
 
 

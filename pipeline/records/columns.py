@@ -44,20 +44,17 @@ def write_columns(workspace: Workspace, version: str) -> None:
     if corpus.access is None and not corpus.fields:
         store.delete(version_file(version, _FILE))
         return
-    sources = indexed_sources(read_ledger(store, version))
-    doc_ids = sorted(sources)
+    sources = dict(sorted(indexed_sources(read_ledger(store, version)).items()))
+    doc_ids = [*sources]
     columns: dict[str, Any] = {"doc_id": pa.array(doc_ids, pa.string())}
     if corpus.access is not None:
         columns[ACCESS] = read_rights(store, update_rights(workspace)[0].digest).column(doc_ids)
     if corpus.fields:
-        values = _values(workspace, version, {doc_id: sources[doc_id] for doc_id in doc_ids})
+        values = _values(workspace, version, sources)
         for name, field in corpus.fields.items():
+            in_list = field.type == "keyword"
             field_values = [values[doc_id].get(name) for doc_id in doc_ids]
-            lists = (
-                [[value] if isinstance(value, str) else value for value in field_values]
-                if field.type == "keyword"
-                else field_values
-            )
+            lists = [[value] if in_list and isinstance(value, str) else value for value in field_values]
             columns[field_column(name)] = pa.array(lists, _TYPES[field.type])
     if corpus.supersedes is not None:
         newer = _newer(values, _titles(store, version), corpus.supersedes)

@@ -126,8 +126,7 @@ def _rows_per_byte(space: Space, live: Manifest | None) -> float:
             modality, "", (), "words", figure_id=picture, description="words", caption="words", tagged_text="words"
         )
         modalities += [modality] if space.content(row) is not None else []
-    size = live.sizes.get("sources", 0) if live else 0
-    if live is None or not size:
+    if live is None or not (size := live.sizes.get("sources", 0)):
         subjects: set[Subject] = {"figure" if name == "figure" else "text" for name in modalities if name != "page"}
         return sum(PER_MEBIBYTE[subject] for subject in subjects) / (1 << 20)
     return sum(live.counts.rows_by_modality.get(name, 0) for name in modalities) / size
@@ -135,8 +134,7 @@ def _rows_per_byte(space: Space, live: Manifest | None) -> float:
 
 def per_byte(subject: Subject, live: Manifest | None) -> float:
     """Return how many figures with a row, pages, or rows of text a byte of PDF has, in the live version or in corpora at hand."""
-    size = live.sizes.get("sources", 0) if live else 0
-    if live is None or not size or not live.counts.pages:
+    if live is None or not (size := live.sizes.get("sources", 0)) or not live.counts.pages:
         return PER_MEBIBYTE[subject] / (1 << 20)
     rows = live.counts.rows_by_modality
     counts = {

@@ -48,13 +48,13 @@ def _prune(workspace: Workspace, *, dry_run: bool, report: Report, keep_paid: bo
     versions = removable if dry_run else sweep(workspace)  # deletes rows that they alone have
     kept_versions = set(store.folders("versions")) - set(versions)
     # Paid model replies stay while the corpus file names their model: a dead refresh has no version that needs them.
-    paid: set[str] = set()
-    if keep_paid:
-        paid |= {open_descriptions(store, captioner.captions.key).folder for captioner in workspace.captioners.values()}
-        paid |= {f"replies/{name}" for name in store.folders("replies")}
+    described = (open_descriptions(store, captioner.captions.key).folder for captioner in workspace.captioners.values())
+    paid = {*described, *(f"replies/{name}" for name in store.folders("replies"))} if keep_paid else set[str]()
     with TemporaryTables() as tables:
         needs = needs_of(workspace, kept_versions, tables, report)
-        unneeded_records = {name: needed.spare() for name, needed in sorted(needs.records.items()) if name not in paid}
+        records = {
+            name: ids for name, needed in sorted(needs.records.items()) if name not in paid and (ids := needed.spare())
+        }
     spare = {name: stored_objects[name] for name in sorted(stored_objects.keys() - needs.objects())}
     # In needed caches, single records may be unneeded.
     kept_caches = paid | needs.records.keys()
@@ -63,7 +63,6 @@ def _prune(workspace: Workspace, *, dry_run: bool, report: Report, keep_paid: bo
     abandoned = store.abandoned("")
     counts = Counter(name.partition("/")[0] for name in spare)
     counts.update({"half written": len(abandoned)} if abandoned else {})
-    records = {name: ids for name, ids in unneeded_records.items() if ids}
     if not dry_run:
         for removed_count, name in enumerate([*spare, *abandoned], 1):
             store.delete(name)

@@ -55,6 +55,10 @@ class _Row(NamedTuple):
         return self.modality, self.figure_id or self.text
 
 
+_Pages = Mapping[int, list[_Row]]
+"""The rows of a document by page, in reading order."""
+
+
 def document_changes(store: ObjectStore, base: str, version: str, source: str) -> DocumentChanges:
     """Return what changed in a source from version ``base`` to ``version``.
 
@@ -81,7 +85,7 @@ def _pages(store: ObjectStore, version: str, doc_id: str | None) -> dict[int, li
     return pages
 
 
-def _changed_pages(pages_before: Mapping[int, list[_Row]], pages_now: Mapping[int, list[_Row]]) -> list[ChangedPage]:
+def _changed_pages(pages_before: _Pages, pages_now: _Pages) -> list[ChangedPage]:
     went: list[tuple[_Pair, _Row]] = []
     came: list[tuple[_Pair, _Row]] = []
     pairs = _page_pairs(pages_before, pages_now)
@@ -105,7 +109,7 @@ def _changed_pages(pages_before: Mapping[int, list[_Row]], pages_now: Mapping[in
     return [ChangedPage(before=before, now=now, rows=rows) for (before, now), rows in changes.items() if rows]
 
 
-def _page_pairs(pages_before: Mapping[int, list[_Row]], pages_now: Mapping[int, list[_Row]]) -> list[_Pair]:
+def _page_pairs(pages_before: _Pages, pages_now: _Pages) -> list[_Pair]:
     """Return each page that differs with the page now in its place: between equal pages, they are paired in order."""
     contents_before, contents_now = ([_contents(rows) for rows in pages.values()] for pages in (pages_before, pages_now))
     numbers_before, numbers_now = [*pages_before], [*pages_now]

@@ -48,6 +48,10 @@ _STYLES = (
 )
 
 
+_Citations = dict[tuple[str, int], Citation]
+"""By document and page."""
+
+
 class UnresolvedError(ValueError):
     """A pinned answer names what the version, as its reader sees it, doesn't have; the argument says what."""
 
@@ -104,7 +108,7 @@ class PinnedQuestions:
 
 def pinned_result(opened: OpenVersion, answer: str, preset: str) -> AnswerResult:
     """Return a pinned answer with its citations and figures, or raise ``UnresolvedError``."""
-    citations: dict[tuple[str, int], Citation] = {}
+    citations: _Citations = {}
     parts: list[Part] = []
     for line in filter(None, map(str.strip, answer.splitlines())):
         style, text = _styled(line)
@@ -141,7 +145,7 @@ def _styled(line: str) -> tuple[str, str]:
     return "prose", line
 
 
-def _cited(opened: OpenVersion, citations: dict[tuple[str, int], Citation], source: str, page: int) -> Citation:
+def _cited(opened: OpenVersion, citations: _Citations, source: str, page: int) -> Citation:
     """Return the citation of a page, which is added where there is none yet."""
     doc_id = document_of(source, opened.sources)
     if doc_id is None:
@@ -160,7 +164,7 @@ def _cited(opened: OpenVersion, citations: dict[tuple[str, int], Citation], sour
     return citations[doc_id, page]
 
 
-def _figure(opened: OpenVersion, citations: dict[tuple[str, int], Citation], tag: str, number: str) -> Part:
+def _figure(opened: OpenVersion, citations: _Citations, tag: str, number: str) -> Part:
     """Return a figure by its tag: where a cited page or document has it, or at its first place."""
     placements = [row for row in opened.tagged_figures.to_pylist() if row["number"] == number]
     if not placements:

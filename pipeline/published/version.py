@@ -59,6 +59,10 @@ _OWN_FIELDS, _SUPERSEDES = TypeAdapter(dict[str, OwnField]), TypeAdapter(Superse
 _HIT_FIELDS = frozenset(Hit.model_fields)
 
 
+Marker = Callable[[str, str | None], list[Span]]
+"""Finds the matching spans of a text in a language."""
+
+
 def _unmarked(_text: str, _language: str | None) -> list[Span]:
     return []
 
@@ -386,9 +390,9 @@ class OpenVersion:
     def hits(
         self,
         ranked: Sequence[tuple[str, float]],
-        marker: Callable[[str, str | None], list[Span]] = _unmarked,
+        marker: Marker = _unmarked,
     ) -> list[Hit]:
-        """Return a ranking as hits, best first; ``marker`` finds the matching spans of a text in a language."""
+        """Return a ranking as hits, best first."""
         scores = dict(ranked)
         return self.as_hits(self.index.fetch(list(scores)), scores, marker)
 
@@ -396,9 +400,9 @@ class OpenVersion:
         self,
         rows: Sequence[dict[str, Any]],
         scores: Mapping[str, float],
-        marker: Callable[[str, str | None], list[Span]] = _unmarked,
+        marker: Marker = _unmarked,
     ) -> list[Hit]:
-        """Return rows of the version as hits; ``marker`` is as for ``hits``."""
+        """Return rows of the version as hits."""
         figures = pa.array({figure_id for row in rows for figure_id in row["figure_refs"]}, pa.string())
         # One pass over all placements serves all rows.
         tagged = self.tables.tagged

@@ -190,12 +190,14 @@ class _DocumentSurvey:
     figures: pa.Table
 
 
-def _failed_documents(
-    workspace: Workspace, version: str, broken: Mapping[str, str]
-) -> dict[str, tuple[FailureCode, str, str]]:
+_FailedDocuments = dict[str, tuple[FailureCode, str, str]]
+"""Code, step and message of each document that failed."""
+
+
+def _failed_documents(workspace: Workspace, version: str, broken: Mapping[str, str]) -> _FailedDocuments:
     """Return why documents failed, by document."""
     notes = read_notes(workspace.store, version, (Stage.PARSE, Stage.ENRICH))
-    failed: dict[str, tuple[FailureCode, str, str]] = {
+    failed: _FailedDocuments = {
         failure.doc_id: (failure.code, failure.step, failure.message)
         for note in notes.values()
         for failure in note.failures
@@ -204,9 +206,7 @@ def _failed_documents(
     return failed | {doc_id: (FailureCode.LAW_BROKEN, Stage.CHECK, message) for doc_id, message in broken.items()}
 
 
-def _ledger(
-    plan: Plan, pages: Mapping[str, int], failed: Mapping[str, tuple[FailureCode, str, str]], attempt: str
-) -> Rows[LedgerRow]:
+def _ledger(plan: Plan, pages: Mapping[str, int], failed: _FailedDocuments, attempt: str) -> Rows[LedgerRow]:
     """Return the status of each source: indexed, or quarantined with a reason."""
 
     def rows() -> Iterator[LedgerRow]:

@@ -89,6 +89,7 @@ def _rows(folder: Path, documents: int) -> Iterator[Row]:
 
 def _opened(workspace: "Workspace") -> Any:
     """Return an open version without an index, which no list reads."""
+    from pipeline.published.own_fields import OwnFields
     from pipeline.published.version import OpenVersion, VersionTables
     from pipeline.records.ledger import read_ledger
     from schemas.tags import TagTemplate
@@ -111,6 +112,9 @@ def _opened(workspace: "Workspace") -> Any:
         converted={},
         tables=VersionTables(workspace.store, VERSION, sources, pages),
         sentence_vectors=absent,
+        has_pages=False,
+        calibration=absent,
+        own_fields=OwnFields(None, {}, None, lambda: workspace.corpus),
     )
 
 

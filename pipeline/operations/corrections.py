@@ -149,14 +149,14 @@ def correct_part(
     first. Raises ``UserError`` where there is no such part, or the value isn't one of its kind.
     """
     document = LiveDocument(store, corpus, source)
-    parts_named = [
+    named = (
         part for part in document.parts(page).parts if part.name == name or (len(name) >= 8 and part.name.startswith(name))
-    ]
-    if not parts_named:
+    )
+    part = next(named, None)
+    if part is None:
         raise UserError(
             f"page {page} of {source} has no {name}; to see what it has: inset correct {corpus} {source} {page}"
         )
-    part = parts_named[0]
     if kind not in part.kinds:
         raise UserError(f"a {part.what} has no {kind} to correct; it has: {', '.join(part.kinds)}")
     if kind is CorrectionKind.CELL and not (0 <= row < len(part.rows) and 0 <= column < len(part.rows[row])):

@@ -129,7 +129,3 @@ def _counted(column: "pa.ChunkedArray[Any]") -> dict[str, int]:
         )
         for count, value in counts[:MOST_VALUES]
     }
-
-
-NO_FIELDS = OwnFields(None, {}, None, lambda: NotImplemented)
-"""Those of a version without fields."""

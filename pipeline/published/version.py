@@ -15,7 +15,7 @@ from backends.engines.analyser import query_terms, spans
 from pipeline.corpus.models import Embedders, QueryModels, Record, stored_embedding_models
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.contents import Catalogue, Contents, page_labels
-from pipeline.published.own_fields import NO_FIELDS, OwnFields
+from pipeline.published.own_fields import OwnFields
 from pipeline.records.columns import read_documents_columns
 from pipeline.records.converted import pdf_of, read_converted
 from pipeline.records.evidence import DocumentRows, pictured_pages, read_placements
@@ -35,7 +35,7 @@ from schemas.retrieval import GroupBy, Preset, Query
 from schemas.tags import TagTemplate
 from schemas.versions import Calibration, Counts, Status
 from tasks.answering.cite import localise
-from tasks.answering.confidence import DEFAULT_CALIBRATION, NEARNESS, calibrated_hits, default_calibration
+from tasks.answering.confidence import NEARNESS, calibrated_hits, default_calibration
 from tasks.answering.embedded_query import EmbeddedQuery, SentenceVectors
 from tasks.answering.fuse import GROUPED, BestOfGroup, group
 from tasks.answering.highlight import content_words, highlights, nearest_sentences
@@ -143,9 +143,9 @@ class OpenVersion:
     converted: Mapping[str, str]
     tables: VersionTables
     sentence_vectors: SentenceVectors
-    has_pages: bool = False
-    calibration: Calibration = DEFAULT_CALIBRATION
-    own_fields: OwnFields = NO_FIELDS
+    has_pages: bool
+    calibration: Calibration
+    own_fields: OwnFields
     record: Record | None = None
 
     def search(

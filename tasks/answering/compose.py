@@ -259,10 +259,8 @@ def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int, *
         ]
         # The row of the figure itself names the picture before a text that only mentions it.
         _, number, hit = min(holders, key=lambda holder: holder[:2], default=(True, 0, None))
-        captions_printed = (
-            [figure.caption for figure in hit.figures if figure.figure_id == figure_id] if hit and captions else []
-        )
-        caption = _line(next(iter(captions_printed), "") or (hit.caption if hit and captions else ""))
+        printed = (figure.caption for figure in (hit.figures if hit else ()) if figure.figure_id == figure_id)
+        caption = _line(next(printed, "") or hit.caption) if hit and captions else ""
         lines.append(
             f"Picture {picture_number}" + (f", of [P{number}]" if hit else "") + (f": {caption}" if caption else "")
         )

@@ -29,12 +29,12 @@ def fuse(
     Source:
         Cormack, Clarke and Büttcher, SIGIR 2009.
     """
-    counts = [1.0] * len(rankings) if weights is None else weights
+    weights = weights or [1.0] * len(rankings)
     for ranking in rankings:
         _check_once(ranking)
     return summed(
         [(name, weight / (k + rank)) for rank, name in enumerate(ranking, 1)]
-        for ranking, weight in zip(rankings, counts, strict=True)
+        for ranking, weight in zip(rankings, weights, strict=True)
     )
 
 

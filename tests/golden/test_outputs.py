@@ -311,7 +311,8 @@ def _prompt(documents: list[_Made]) -> Outputs:
     )
     arounds = [full, Surroundings(), replace(full, caption="", language=""), Surroundings(words="MAX", section="Valves")]
     outputs = {
-        name: (digest([prompt, arounds]), digest([prompt.render(item) for item in arounds])) for name, prompt in _asked()
+        name: (digest([prompt.model_dump(), arounds]), digest([prompt.render(item) for item in arounds]))
+        for name, prompt in _asked()
     }
     for item in documents:
         title, chunks = item.structured.title, item.chunks

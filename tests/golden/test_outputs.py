@@ -383,7 +383,7 @@ def _quality(documents: list[_Made]) -> Outputs:
     for name, prompt in presets().items():
         around = Surroundings(words="VALVE 12 34 56", before=documents[0].chunks[0].text, page="7")
         judged = [flags(reply, prompt, around, languages=Py3LangId()) for reply in replies]
-        outputs[name] = digest([_REPLIES, prompt, around]), digest(judged)
+        outputs[name] = digest([_REPLIES, prompt.model_dump(), around]), digest(judged)
     return outputs
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -108,7 +108,8 @@ class Guard:
             await send(message)
 
         try:
-            if len(scope["headers"]) > HEADERS_LIMIT or _size(scope["headers"]) > HEADERS_BYTES:
+            size = sum(len(name) + len(value) for name, value in scope["headers"])
+            if len(scope["headers"]) > HEADERS_LIMIT or size > HEADERS_BYTES:
                 line = f"a request has {HEADERS_LIMIT} headers at most, of {HEADERS_BYTES // 1024} KiB together"
                 await error_response(431, line)(scope, receive, with_headers)
                 return
@@ -135,10 +136,6 @@ def _add_headers(message: Message) -> None:
 def _limit(scope: Scope) -> int:
     has_picture = scope["method"] == "POST" and scope["path"].endswith(("/search", "/answer"))
     return BODY_LIMIT + (PICTURE_LIMIT // 3 + 1) * 4 if has_picture else BODY_LIMIT
-
-
-def _size(headers: Iterable[tuple[bytes, bytes]]) -> int:
-    return sum(len(name) + len(value) for name, value in headers)
 
 
 def _content_length(scope: Scope) -> int:

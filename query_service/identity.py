@@ -147,7 +147,9 @@ class IdentityProvider:
         """Return what the provider publishes, read again if it is old or lacks a key that a token names."""
         published = self._published
         age = math.inf if published is None else self._clock() - published.read_at
-        is_usable = age < STALE_S and (key_id is None or published is None or _has(published, key_id))
+        is_usable = age < STALE_S and (
+            key_id is None or published is None or key_id in [key.kid for key in published.keys.keys]
+        )
         if published is not None and is_usable and age < KEYS_S:
             return published
         # While one request reads, others go on with the keys that are there.
@@ -171,10 +173,6 @@ class IdentityProvider:
             raise ValueError(f"it names itself {metadata['issuer']!r}")
         addresses = {name: value for name, value in metadata.items() if isinstance(value, str) and _is_safe(value)}
         return _Published(addresses, KeySet.import_key_set(_fetch(addresses["jwks_uri"])), self._clock())
-
-
-def _has(published: _Published, key_id: str) -> bool:
-    return any(key.kid == key_id for key in published.keys.keys)
 
 
 def _fetch(address: str) -> Any:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, ValidationError
 
 from backends.models.devices import Outcome, words_of
-from backends.models.endpoint_calls import UNKNOWN_PARAMETER, Clock, EndpointCalls, Parameters, Tokens, message_of
+from backends.models.endpoint_calls import UNKNOWN_PARAMETER, EndpointCalls, Parameters, Tokens, message_of
 from backends.models.files import check_extra
 from backends.models.pictures import content_parts
 from schemas.corpus.models import ModelEntry
@@ -51,10 +51,10 @@ class Endpoint(EndpointCalls):
         UserError: The address is invalid, or the environment variable holds no usable key.
     """
 
-    def __init__(self, config_key: str, captioner: ModelEntry, clock: Clock | None = None) -> None:
+    def __init__(self, config_key: str, captioner: ModelEntry) -> None:
         if captioner.endpoint is None:
             raise ContractError("a model behind an endpoint needs one")
-        super().__init__(config_key, (captioner.model, captioner.revision or ""), captioner.endpoint, clock)
+        super().__init__(config_key, (captioner.model, captioner.revision or ""), captioner.endpoint)
         self._max_side_px = captioner.max_side_px
         self.parameters = {
             "temperature": captioner.temperature,

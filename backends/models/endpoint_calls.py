@@ -97,20 +97,16 @@ class EndpointCalls:
         UserError: The address is invalid, or the environment variable holds no usable key.
     """
 
-    def __init__(
-        self,
-        config_key: str,
-        model_and_revision: tuple[str, str],
-        options: EndpointOptions,
-        clock: Clock | None,
-    ) -> None:
+    clock = Clock()
+
+    def __init__(self, config_key: str, model_and_revision: tuple[str, str], options: EndpointOptions) -> None:
         self.parameters: dict[str, Any] = {}
-        self.where, self._options, self._clock = config_key, options, clock or Clock()
+        self.where, self._options = config_key, options
         self.usage, self.faults = Usage(), Counter[str]()
         self.name, self._revision = model_and_revision
         self._server = _server(options.url)
         self._api_key = _api_key(options.api_key_env, config_key)
-        self._next_call = self._clock.now()
+        self._next_call = 0.0
         self._failed_in_a_row = 0
         self._only_rejected = 0
         self._has_answered = False
@@ -234,7 +230,7 @@ class EndpointCalls:
         async with self._turn:
             self.check_not_ended()
             # In a loop, since the answer of a running call may make all wait longer.
-            while (wait_s := self._next_call - self._clock.now()) > 0:
+            while (wait_s := self._next_call - self.clock.now()) > 0:
                 await self._sleep(wait_s)
                 self.check_not_ended()
 
@@ -244,7 +240,7 @@ class EndpointCalls:
         with anyio.CancelScope() as scope:
             self._waits.add(scope)
             try:
-                await self._clock.sleep(seconds)
+                await self.clock.sleep(seconds)
             finally:
                 self._waits.discard(scope)
 
@@ -281,7 +277,7 @@ class EndpointCalls:
                 self._end(
                     TransientError(f"{self.where}: {self._server} takes no calls for the next {hold:.0f} s ({status})")
                 )
-            self._next_call = max(self._next_call, self._clock.now() + hold)  # and no later if hold isn't a number
+            self._next_call = max(self._next_call, self.clock.now() + hold)  # and no later if hold isn't a number
             return self.fault("rate_limits" if status == 429 else "server_errors", f"it answered {status}: {why}")
         if status in _OF_THE_REQUEST:
             self.faults["rejected_requests"] += 1

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from backends.models import minilm
-from backends.models.endpoint_calls import Clock, EndpointCalls, Parameters, Tokens
+from backends.models.endpoint_calls import EndpointCalls, Parameters, Tokens
 from backends.models.files import check_extra
 from backends.models.sentence_embedder import PromptedEmbedder
 from schemas.corpus.models import EmbeddingEndpoint
@@ -54,7 +54,7 @@ class EndpointEmbedder(PromptedEmbedder):
         TransientError: When it embeds: the server doesn't answer, after all retries.
     """
 
-    def __init__(self, model_name: ModelName, batch: int, clock: Clock | None = None) -> None:
+    def __init__(self, model_name: ModelName, batch: int) -> None:
         endpoint_json = model_name.setting(ENDPOINT)
         if endpoint_json is None:
             raise UserError(
@@ -66,7 +66,7 @@ class EndpointEmbedder(PromptedEmbedder):
         )
         super().__init__(model_name.name, self._endpoint.dimension, (document_prompt, query_prompt))
         self.usage, self.faults = Usage(), Counter[str]()
-        self._named, self._batch, self._clock = model_name, batch, clock
+        self._named, self._batch = model_name, batch
         self._of_this_thread = threading.local()
         self._calls()
 
@@ -91,7 +91,7 @@ class EndpointEmbedder(PromptedEmbedder):
         """Return the calls of this thread; new ones after those that ended for good."""
         calls: _Calls | None = getattr(self._of_this_thread, "calls", None)
         if calls is None or calls.has_ended:
-            calls = _Calls(self._named, self._endpoint, self._clock)
+            calls = _Calls(self._named, self._endpoint)
             calls.usage, calls.faults = self.usage, self.faults
             self._of_this_thread.calls = calls
         return calls
@@ -100,8 +100,8 @@ class EndpointEmbedder(PromptedEmbedder):
 class _Calls(EndpointCalls):
     """The embeddings of one model."""
 
-    def __init__(self, model_name: ModelName, options: EmbeddingEndpoint, clock: Clock | None) -> None:
-        super().__init__(model_name.option, (model_name.name, model_name.revision or ""), options, clock)
+    def __init__(self, model_name: ModelName, options: EmbeddingEndpoint) -> None:
+        super().__init__(model_name.option, (model_name.name, model_name.revision or ""), options)
         self.parameters = {"encoding_format": "float"} | ({"dimensions": options.dimension} if options.shorten else {})
         self._dimension, self._endpoint = options.dimension, options
 

@@ -11,14 +11,13 @@ from urllib.parse import quote
 from croniter import croniter
 
 from backends.stores.object_store import open_store
-from backends.stores.objects import attempt
 from pipeline.corpus.schedules import CorpusSchedule
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.notes import LastRefresh
 from pipeline.records.problems import problems_of, read_standing
 from pipeline.records.states import State
 from schemas.base import Frozen
-from schemas.errors import InsetError
+from schemas.errors import DamagedError, InsetError
 from schemas.gates import GateResult
 from schemas.ports import ObjectStore
 from schemas.printing import line
@@ -119,8 +118,9 @@ def corpus_health(schedule: CorpusSchedule, now: datetime) -> CorpusHealth:
     if not schedule.store:
         return _without_store(schedule, State.BROKEN, schedule.problem, now)
     try:
-        health, damage = attempt(lambda: _read_health(schedule, store_of(schedule), now))
-        return health or _without_store(schedule, State.DAMAGED, damage.message if damage else "", now)
+        return _read_health(schedule, store_of(schedule), now)
+    except DamagedError as error:
+        return _without_store(schedule, State.DAMAGED, error.message, now)
     except InsetError as error:
         return _without_store(schedule, State.UNREACHABLE, error.message, now)
     except Exception as error:  # noqa: BLE001  must not hide the other corpora

@@ -56,7 +56,9 @@ def made(
 ) -> Endpoint:
     at = EndpointOptions(url=server.url, **(options or {}))
     captioner = ModelEntry(**{"kind": "vlm", "model": "tiny", "revision": "1", **settings}, endpoint=at)
-    return Endpoint("models.shapes", captioner, clock or Clock())
+    model = Endpoint("models.shapes", captioner)
+    model.clock = clock or Clock()
+    return model
 
 
 def asked(model: Endpoint, *prompts: str, picture: bytes | None = None) -> dict[str, Outcome]:

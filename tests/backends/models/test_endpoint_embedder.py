@@ -21,7 +21,9 @@ TEXTS = [f"text {number} of the winch" for number in range(9)]
 def _made(server: EndpointServer, clock: Clock | None = None, *, batch: int = 4, **options: Any) -> EndpointEmbedder:
     prompts = {name: options.pop(name) for name in ("document_prompt", "query_prompt") if name in options}
     of_the_model = {name: options.pop(name) for name in ("dimension", "shorten") if name in options}
-    return EndpointEmbedder(_named({"url": server.url, **options}, **of_the_model, **prompts), batch, clock or Clock())
+    embedder = EndpointEmbedder(_named({"url": server.url, **options}, **of_the_model, **prompts), batch)
+    embedder._calls().clock = clock or Clock()
+    return embedder
 
 
 def _named(endpoint: dict[str, Any], **settings: Any) -> ModelName:

@@ -52,7 +52,7 @@ MEBIBYTE = 1 << 20
 MOST_OPENED, MOST_OPENED_BYTES, OPENED_WITHIN_S = 500, 512 * MEBIBYTE, 20.0
 """PDFs, their bytes, and seconds within which a plan counts their pages; of further ones, pages are guessed."""
 
-SECONDS_A_PAGE, SECONDS_OF_OCR_A_PAGE = 0.4, 1.0
+SECONDS_A_PAGE, SECONDS_OF_OCR_A_PAGE = 0.4, 0.5
 """Seconds of parse a page, and of OCR, on one core, for a corpus without a measured version."""
 
 MEASURED_PAGES = 50

@@ -13,10 +13,12 @@ from cli.terminal import (
     principals_of,
     print_json,
     print_table,
+    reporting,
     say,
     show,
 )
 from schemas.errors import UserError
+from schemas.stages import silent
 
 if TYPE_CHECKING:
     from pipeline.operations.health import CorpusHealth
@@ -49,7 +51,8 @@ def doctor(
     """Report what is missing, misconfigured or damaged, and how to repair it."""
     from pipeline.upkeep.doctor import diagnose
 
-    diagnosis = diagnose(corpora or [], deep=deep)
+    with reporting() as report:
+        diagnosis = diagnose(corpora or [], deep=deep, report=report if deep else silent)
     if as_json:
         print_json(diagnosis)
     else:

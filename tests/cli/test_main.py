@@ -509,6 +509,10 @@ def test_json_stands_alone_on_standard_output(folder: Path) -> None:
     assert process.returncode == 0, process.stderr
     assert json.loads(process.stdout)["published"]
     assert "embed" in process.stderr
+    doctor = [sys.executable, "-m", "cli.main", "doctor", "manuals", "--deep", "--json"]
+    process = subprocess.run(doctor, capture_output=True, text=True, check=False, cwd=folder)
+    assert json.loads(process.stdout)["ok"]
+    assert "read versions: 1 of 1" in process.stderr, "reading all of a store takes long"
 
 
 @pytest.mark.slow

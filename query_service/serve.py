@@ -183,7 +183,7 @@ class ServiceOptions(CallerOptions):
         opened = [open_published(name, drawer) for name in self.corpora] or list(every_published(drawer))
         if not opened:
             raise UserError("there is no corpus to serve; make one with: inset init")
-        prepare()
+        prepare(parses=False)
         corpora = {corpus.name: corpus for corpus in sorted(opened, key=lambda corpus: corpus.name)}
         return create_app(
             corpora,

@@ -1,7 +1,7 @@
 """Run tasks on documents in child processes with limits on time and memory.
 
-Children are forked from a server that has imported PyMuPDF, so they start in milliseconds. They write results to the store
-themselves; the parent gets only a short result.
+Children are forked from a server that has imported PyMuPDF and loaded the layout model, so they start in milliseconds. They write
+results to the store themselves; the parent gets only a short result.
 """
 
 import contextlib
@@ -137,16 +137,17 @@ def start(function: Work[Task, Result], task: Task, limits: ParseOptions) -> Run
     return RunningTask(task, limits, process, ours)
 
 
-def prepare() -> None:
-    """Start the fork server, so that the first task needn't wait for it."""
-    _context()
+def prepare(*, parses: bool = True) -> None:
+    """Start the fork server, so that the first task needn't wait for it; one that never ``parses`` has no layout model."""
+    _context(parses=parses)
 
 
-def _context() -> ForkServerContext:
+def _context(*, parses: bool = True) -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     # pyarrow imports pandas at its first table, if it is installed.
-    modules = ("workers.parse_shard", "workers.tag_shard", "workers.draw_pages", LIBRARY)
-    context.set_forkserver_preload([*modules, "PIL.PngImagePlugin", "pandas", "scipy.ndimage"])
+    modules = ["workers.parse_shard", "workers.tag_shard", "workers.draw_pages", LIBRARY]
+    modules += ["PIL.PngImagePlugin", "pandas", "scipy.ndimage"]
+    context.set_forkserver_preload([*modules, "workers.layout_model"] if parses else modules)
     with _STARTING, _safe_path():
         forkserver.ensure_running()
     return context

@@ -246,16 +246,20 @@ def page_regions(page: "pymupdf.Page", rotation: int, *, is_scan: bool = False) 
         back = page.derotation_matrix
         page.remove_rotation()
     try:
-        groups = _model("text+post-seg-image" if is_scan else "text").predict(page, return_raw=True) or []
+        groups = layout_model("text+post-seg-image" if is_scan else TEXT_MODEL).predict(page, return_raw=True) or []
     except Exception:  # noqa: BLE001  whatever the model fails on, rules read the page
         return None
     regions = [_region(group, back) for group in groups]
     return regions if rotation else with_tagged_tables(regions, page)
 
 
+TEXT_MODEL = "text"
+"""What the layout model looks at on a page that is no scan."""
+
+
 @cache
-def _model(looks_at: str) -> Any:
-    """Load the model, in this process, with one thread: processes share the cores already.
+def layout_model(looks_at: str) -> Any:
+    """Load the layout model, in this process, with one thread: processes share the cores already.
 
     PyMuPDF passes no number of threads on, and ONNX Runtime has no other setting that reaches its sessions (decision 23). It
     starts one a core, and their waiting is 40 % of the CPU time of a page.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from backends.pdf.page import layout_model
 from schemas.corpus import ParseOptions
 from schemas.errors import ContractError, FailureCode, InsetError, NotFoundError, TransientError, UserError
 from workers.child_processes import Done, Refused, prepare, run_all
@@ -26,6 +27,21 @@ def test_a_child_sees_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) ->
     assert seen() == [None]
     monkeypatch.setenv("INSET_TEST_CREDENTIAL", "set since")
     assert seen() == ["set since"]
+
+
+def _loaded_models(_name: str, _opened: Callable[[int], None]) -> int:
+    return layout_model.cache_info().currsize
+
+
+@pytest.mark.parametrize(("parses", "model_count"), [(True, 1), (False, 0)])
+def test_children_have_the_layout_model_that_their_server_loaded(parses: bool, model_count: int) -> None:
+    code = (
+        "from schemas.corpus import ParseOptions; from workers.child_processes import prepare, run_all\n"
+        "from tests.workers.test_child_processes import _loaded_models\n"
+        f"prepare(parses={parses}); print([last.result for _, last in run_all(_loaded_models, [''], ParseOptions())])"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert process.stdout == f"[{model_count}]\n", process.stderr
 
 
 def test_a_process_of_celerys_default_pool_says_which_pool_to_use() -> None:

@@ -344,7 +344,7 @@ def test_a_mistake_in_the_corpus_file_ends_it_after_what_was_under_way(endpoint:
 def test_who_waits_to_try_again_does_not_outlast_the_end(
     endpoint: EndpointServer, reaction: Reaction, endless_s: float
 ) -> None:
-    waits = threading.Event()
+    waits, both_asked = threading.Event(), threading.Event()
 
     class Endless(Clock):
         async def sleep(self, seconds: float) -> None:
@@ -354,7 +354,9 @@ def test_who_waits_to_try_again_does_not_outlast_the_end(
 
     def replies(call: Call) -> Reaction:
         if call.prompt == "a":
+            assert both_asked.wait(60), "a call that begins later waits, too"
             return reaction
+        both_asked.set()
         assert waits.wait(60)
         return status(404)
 

@@ -106,8 +106,14 @@ def client_of(address: str) -> Callable[[dict[str, Any]], bytes]:
     connection = http.client.HTTPConnection(url.hostname or "", url.port)
 
     def post(body: dict[str, Any]) -> bytes:
-        connection.request("POST", url.path, json.dumps(body), {"content-type": "application/json"})
-        reply = connection.getresponse()
+        request = "POST", url.path, json.dumps(body), {"content-type": "application/json"}
+        try:
+            connection.request(*request)
+            reply = connection.getresponse()
+        except (BrokenPipeError, http.client.RemoteDisconnected):
+            connection.close()  # the server ends a connection that is idle for five seconds
+            connection.request(*request)
+            reply = connection.getresponse()
         text = reply.read()
         if reply.status != http.HTTPStatus.OK:
             raise SystemExit(f"{address}: {reply.status} {text[:300]!r}")

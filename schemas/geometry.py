@@ -83,7 +83,8 @@ class BBox(NamedTuple):
 
     def rounded(self) -> "BBox":
         """Return the rectangle rounded to a hundredth of a point, as it is stored."""
-        return BBox(*(round(side * 100) / 100 for side in self))
+        # A damaged document may have sides that are no numbers, or infinite.
+        return BBox(*(round(side * 100) / 100 if math.isfinite(side) else side for side in self))
 
 
 def union(boxes: Iterable[BBox]) -> BBox:

@@ -146,7 +146,7 @@ def _rankings(
     asking = {
         number: _threads(os.getpid()).submit(copy_context().run, ask, number, query)
         for number, retriever in enumerate(retrievers)
-        if retriever.runs_in_thread and retriever.asks == "question"
+        if len(retrievers) > 1 and retriever.runs_in_thread and retriever.asks == "question"
     }
     rankings: list[Ranked] = []
     for number, retriever in enumerate(retrievers):

@@ -112,12 +112,12 @@ class Endpoint(EndpointCalls):
         """Return the outcome of a request after all retries; ``say`` receives the words of a stream."""
         import anyio
 
-        used, said = Usage(), list[str]()
+        used, pieces = Usage(), list[str]()
         try:
             self.check_not_ended()
             # Pictures are scaled and encoded in a thread, so that other calls go on.
             messages = await anyio.to_thread.run_sync(self._messages, request)
-            return await self.retried(partial(self._attempt, messages, used, say, said), lambda: not said)
+            return await self.retried(partial(self._attempt, messages, used, say, pieces), lambda: not pieces)
         except (BadInputError, TransientError) as error:
             return error
         finally:
@@ -138,14 +138,14 @@ class Endpoint(EndpointCalls):
             return error, used
 
     async def _attempt(
-        self, messages: "list[Sent]", used: Usage, say: Callable[[str], None] | None, said: list[str]
+        self, messages: "list[Sent]", used: Usage, say: Callable[[str], None] | None, pieces: list[str]
     ) -> Reply:
-        """Call once, and check the answer; ``said`` gets the words of a stream. Errors as for ``call``."""
+        """Call once, and check the answer; ``pieces`` gets the words of a stream. Errors as for ``call``."""
 
         async def send(parameters: Parameters) -> _Answer:
             if say is None:
                 return await self._whole(messages, parameters)
-            return await self._streamed(messages, parameters, say, said)
+            return await self._streamed(messages, parameters, say, pieces)
 
         answer = await self.call(send, lambda: self.parameters | (self._stream_options if say else {}), used)
         return self._checked(answer, used)
@@ -165,7 +165,7 @@ class Endpoint(EndpointCalls):
             raise self.fault("bad_answers", f"the answer isn't a chat completion: {excerpt}") from error
 
     async def _streamed(
-        self, messages: "list[Sent]", parameters: Parameters, say: Callable[[str], None], said: list[str]
+        self, messages: "list[Sent]", parameters: Parameters, say: Callable[[str], None], pieces: list[str]
     ) -> "_Answer":
         """Return a streamed answer; errors as for ``call``."""
         import anyio
@@ -193,7 +193,7 @@ class Endpoint(EndpointCalls):
                     finish_reason = choice.finish_reason or finish_reason
                     message.refusal = (message.refusal or "") + (choice.delta.refusal or "")
                     if piece := (choice.delta.content or "")[:remaining]:
-                        said.append(piece)
+                        pieces.append(piece)
                         say(piece)
                         remaining -= len(piece) - 1
                 remaining -= 1  # for each chunk, so that one without a word counts, too
@@ -201,7 +201,7 @@ class Endpoint(EndpointCalls):
                 finish_reason = "length"
         if finish_reason is None:
             raise self.fault("bad_answers", "the stream ends before the reply does")
-        message.content = "".join(said)
+        message.content = "".join(pieces)
         answer.choices = [_Choice(message=message, finish_reason=finish_reason)]
         return answer
 

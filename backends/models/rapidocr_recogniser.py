@@ -85,8 +85,8 @@ class RapidOcr:
                 }
             )
             # The package loads a network when it is first used, and keeps what it is asked for until it is asked anew.
+            blank = np.full((LINE_HEIGHT_PX, LEAST_WIDTH_PX, 3), 255, np.uint8)
             for use_det in (False, True):
-                blank = np.full((LINE_HEIGHT_PX, LEAST_WIDTH_PX, 3), 255, np.uint8)
                 self._engine(blank, use_det=use_det, use_rec=not use_det, use_cls=False)
 
     def recognise(self, picture: bytes) -> list[RecognisedLine]:

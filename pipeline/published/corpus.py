@@ -364,8 +364,8 @@ class PublishedCorpus:
         """
         with self.opened(version) as opened:
             regions = _regions(opened, evidence_ids, figure_ids)
-            named = by if self.operations.feedback_names else None
-            entry = Feedback(at=datetime.now(UTC), version=opened.version, regions=regions, by=named, **entry_fields)
+            caller = by if self.operations.feedback_names else None
+            entry = Feedback(at=datetime.now(UTC), version=opened.version, regions=regions, by=caller, **entry_fields)
             return add_feedback(self._workspace.store, entry)
 
     def keep_asked(self, process: str, asked_of_day: AskedOfDay) -> None:
@@ -484,22 +484,22 @@ def _regions(opened: OpenVersion, evidence_ids: Sequence[str], figure_ids: Seque
     Raises ``NotFoundError`` where the version, as its reader sees it, has no such row or figure.
     """
     rows = {str(row["evidence_id"]): row for row in opened.index.fetch(list(dict.fromkeys(evidence_ids)))}
-    named: list[tuple[str, Mapping[str, Any]]] = []
+    named_rows: list[tuple[str, Mapping[str, Any]]] = []
     for evidence_id in evidence_ids:
         if evidence_id not in rows:
             raise NotFoundError(f"{opened.name} has no row {evidence_id}")
-        named.append(("evidence_id", rows[evidence_id]))
-    doc_ids, placed = {row["doc_id"] for _, row in named}, opened.placed_figures
+        named_rows.append(("evidence_id", rows[evidence_id]))
+    doc_ids, placed = {row["doc_id"] for _, row in named_rows}, opened.placed_figures
     for figure_id in figure_ids:
         placements = placed.filter(pc.equal(placed.column("figure_id"), pa.scalar(figure_id))).to_pylist()
         if not placements:
             raise NotFoundError(f"{opened.name} has no figure {figure_id}")
-        named.append(("figure_id", min(placements, key=lambda placement: placement["doc_id"] not in doc_ids)))
+        named_rows.append(("figure_id", min(placements, key=lambda placement: placement["doc_id"] not in doc_ids)))
     return [
         FeedbackRegion(
             **{field: row[field] for field in ("doc_id", "page", "bbox", name)}, source=opened.sources[row["doc_id"]][0]
         )
-        for name, row in named
+        for name, row in named_rows
     ]
 
 

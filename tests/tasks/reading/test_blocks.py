@@ -209,11 +209,13 @@ def test_items_have_their_depth_and_the_text_after_the_list_has_none() -> None:
 
 def test_a_page_on_which_the_layout_model_fails_is_read_by_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
+        def __init__(self, looks_at: str) -> None: ...
+
         def predict(self, page: pymupdf.Page, **options: object) -> list[dict[str, object]]:
             raise RuntimeError("the model can't see this page")
 
     document = pymupdf.open()
     paragraph(document.new_page(), "The pump lifts water from the well to the tank above the house.", 100)
-    monkeypatch.setattr("backends.pdf.page._model", Broken)
+    monkeypatch.setattr("backends.pdf.page.layout_model", Broken)
     failed = [block.text for block in structured(document, layout="every_page").blocks]
     assert failed == [block.text for block in structured(document, layout="never").blocks] != []

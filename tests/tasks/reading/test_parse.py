@@ -902,10 +902,10 @@ def test_a_symbol_that_a_clip_shows_of_a_long_row_of_symbols_is_a_picture() -> N
 
 
 def test_a_layout_model_that_fails_is_told_of_each_page_and_counts_as_partly_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> None:
+    def missing(looks_at: str) -> None:
         raise FileNotFoundError("the model's file is gone")
 
-    monkeypatch.setattr("backends.pdf.page._model", missing)
+    monkeypatch.setattr("backends.pdf.page.layout_model", missing)
     data = _document(lambda page: page.insert_text((72, 90), "The pump takes 21 bar."), pages=2)
     parsed = parse(open_document(data), "d", ParseOptions(layout="every_page"), keep_figure=lambda *_: None)
     assert [(failure.page, failure.code) for failure in parsed.failures] == [

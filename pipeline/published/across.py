@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy  # its submodules are loaded when they are used: one corpus needs none
 
 from schemas.answers import AnswerCounts, AnswerResult, Citation, Part, TablePart, TextPart
 from schemas.evidence import AskedCorpus, Hit, SearchResult, TraceStep
@@ -22,7 +22,7 @@ def merged(results: Mapping[str, SearchResult], problems: Mapping[str, str], off
     ranked: list[tuple[float, int, str, Hit]] = []
     for name, result in results.items():
         scores = [hit.score for hit in result.hits]
-        fitted = isotonic_regression(np.array(scores), increasing=False).x.tolist() if scores else []
+        fitted = scipy.optimize.isotonic_regression(np.array(scores), increasing=False).x.tolist() if scores else []
         for rank, (score, hit) in enumerate(zip(fitted, result.hits, strict=True)):
             merged_hit = hit.model_copy(update={"score": score, "corpus": name, "version": result.version})
             ranked.append((-score, rank, name, merged_hit))

@@ -1,7 +1,7 @@
 """The implementation of ``PdfPage`` with MuPDF: lines in the order of its content, images, paths, letters."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from backends.pdf.text import image_blocks, lines_of, move_off_page, read_letter
 from schemas.documents import LayoutLabel, Line, PageRegion
 from schemas.drawings import MAX_SIDE_PT, PAGE_SHARE, Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.errors import FailureCode
-from schemas.geometry import BBox, Box, is_level, turned
+from schemas.geometry import BBox, is_level, turned
 from schemas.tags import escape
 
 if TYPE_CHECKING:
@@ -336,14 +336,16 @@ def marks_of(paths: Sequence[dict[str, Any]], page: BBox) -> tuple[tuple[Mark, .
             continue
         if kind == "group" or (path.get("fill") is None and path.get("stroke_opacity", 1) == 0):
             continue
-        style, margin, path_box = _style(path, frame), _margin(path), path["rect"]
-        for box, strokes in _parts(path["items"], path_box) if len(marks) + len(rules) <= _MOST_MARKS else ((path_box, 1),):
-            x0, y0, x1, y1 = visible_box = _cut(box, margin, area)
+        # A path's line extends beyond it on both sides.
+        style, margin = _style(path, frame), 0.0 if path.get("color") is None else (path.get("width") or 0.0) / 2
+        is_split = len(marks) + len(rules) <= _MOST_MARKS
+        for box, strokes in _parts(path["items"], path["rect"]) if is_split else ((BBox(*path["rect"]), 1),):
+            x0, y0, x1, y1 = visible_box = box.grown(margin) & area
             across, down = x1 - x0, y1 - y0
             if across < 0 or down < 0:
                 continue
             if strokes or min(across, down) > _HAIR_PT:
-                marks.append(Mark(BBox(*visible_box), strokes, *style))
+                marks.append(Mark(visible_box, strokes, *style))
             elif down > across:
                 _join(rules.setdefault((True, x0, x1, *style), []), y0, y1)
             else:
@@ -383,25 +385,11 @@ def _style(path: dict[str, Any], frame: BBox | None) -> tuple[bool, bool, BBox |
     return is_filled, is_white, frame, fill if is_filled else None
 
 
-def _margin(path: dict[str, Any]) -> float:
-    """Return how far a path's line extends beyond it."""
-    return 0.0 if path.get("color") is None else (path.get("width") or 0.0) / 2
-
-
 def _whole(rules: dict[tuple[Any, ...], list[tuple[float, float]]]) -> Iterator[Mark]:
     """Yield rules, given their parts along each line."""
     for (upright, low, high, *style), parts in rules.items():
         for start, end in parts:
             yield Mark(BBox(low, start, high, end) if upright else BBox(start, low, end, high), 0, *style)
-
-
-def _cut(box: Sequence[float], margin: float, area: BBox) -> Box:
-    """Return a box with its line's width, cut to its clip."""
-    x0, y0, x1, y1 = box
-    u0, v0, u1, v1 = area
-    if margin:
-        x0, y0, x1, y1 = x0 - margin, y0 - margin, x1 + margin, y1 + margin
-    return (u0 if u0 > x0 else x0, v0 if v0 > y0 else y0, u1 if u1 < x1 else x1, v1 if v1 < y1 else y1)
 
 
 def _join(parts: list[tuple[float, float]], start: float, end: float) -> None:
@@ -411,26 +399,20 @@ def _join(parts: list[tuple[float, float]], start: float, end: float) -> None:
     parts.append((start, end))
 
 
-def _parts(items: Sequence[Any], path_box: Sequence[float]) -> Iterable[tuple[Sequence[float], int]]:
+def _parts(items: Sequence[Any], path_box: Sequence[float]) -> Iterator[tuple[BBox, int]]:
     """Split a path where its pen was lifted, since one path can draw a whole series of bars; count curves and slanted lines.
 
     Args:
         items: The path's items.
         path_box: Its box, which is the only part of most paths.
     """
-    if len(items) == 1 and items[0][0] == "l":
-        return ((path_box, int(_is_slanted(path_box))),)
-    return _lifted(items, path_box)
-
-
-def _lifted(items: Sequence[Any], path_box: Sequence[float]) -> Iterator[tuple[Sequence[float], int]]:
-    points: list[tuple[float, float]] = []
+    points: list[Sequence[float]] = []
     strokes = 0
     uncut = True
     for item in items:
         kind = item[0]
         if kind in {"re", "qu"}:
-            corners = _corners(item[1])
+            corners = (item[1][:2], item[1][2:]) if kind == "re" else item[1]
             yield _around(corners), int(kind == "qu" and not _upright(corners))
             uncut = False
             continue
@@ -444,7 +426,7 @@ def _lifted(items: Sequence[Any], path_box: Sequence[float]) -> Iterator[tuple[S
         else:
             strokes += _is_slanted((*item[1], *item[2]))
     if points:
-        yield path_box if uncut else _around(points), strokes
+        yield BBox(*path_box) if uncut else _around(points), strokes
 
 
 def _is_slanted(line: Sequence[float]) -> bool:
@@ -453,17 +435,10 @@ def _is_slanted(line: Sequence[float]) -> bool:
     return across > _SLANT * down and down > _SLANT * across
 
 
-def _corners(shape: Any) -> list[tuple[float, float]]:
-    if isinstance(shape[0], float | int):
-        x0, y0, x1, y1 = shape
-        return [(x0, y0), (x1, y1)]
-    return [tuple(point) for point in shape]
-
-
-def _upright(points: Sequence[tuple[float, float]]) -> bool:
+def _upright(points: Sequence[Sequence[float]]) -> bool:
     return len({round(x) for x, _ in points}) <= 2 and len({round(y) for _, y in points}) <= 2
 
 
-def _around(points: Sequence[tuple[float, float]]) -> Box:
+def _around(points: Sequence[Sequence[float]]) -> BBox:
     xs, ys = zip(*points, strict=True)
-    return min(xs), min(ys), max(xs), max(ys)
+    return BBox(min(xs), min(ys), max(xs), max(ys))

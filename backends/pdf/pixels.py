@@ -96,7 +96,7 @@ def _native(image: Any) -> Pixels:
     # Sizes are checked first, since decoding allocates what the image declares.
     _refuse_false_sizes(image)
     with rejecting("an image can't be decoded", FailureCode.IMAGE_REJECTED):
-        pixmap = _decoded(image)
+        pixmap = mupdf.fz_get_unscaled_pixmap_from_image(image)
         space = mupdf.fz_pixmap_colorspace(pixmap)
         if not space.m_internal:
             raise BadInputError("an image has no colours", FailureCode.IMAGE_REJECTED)
@@ -116,7 +116,7 @@ def _native(image: Any) -> Pixels:
             # MuPDF's colours are premultiplied: add white for the transparent share.
             rgb = rgb + (255 - samples[:, :, 3:4])
         mask = image.mask()
-        return _flattened(rgb, _array(_decoded(mask))[:, :, -1]) if mask.m_internal else rgb
+        return _flattened(rgb, _array(mupdf.fz_get_unscaled_pixmap_from_image(mask))[:, :, -1]) if mask.m_internal else rgb
 
 
 def _refuse_false_sizes(image: Any) -> None:
@@ -140,39 +140,26 @@ def _refuse_false_sizes(image: Any) -> None:
         )
 
 
-def _decoded(image: Any) -> Any:
-    import pymupdf
-    from pymupdf import mupdf
-
-    everything = mupdf.FzIrect(
-        pymupdf.FZ_MIN_INF_RECT, pymupdf.FZ_MIN_INF_RECT, pymupdf.FZ_MAX_INF_RECT, pymupdf.FZ_MAX_INF_RECT
-    )
-    scale = mupdf.FzMatrix(image.w(), 0, 0, image.h(), 0, 0)
-    return mupdf.fz_get_pixmap_from_image(image, everything, scale)[0]
-
-
 def _array(pixmap: Any) -> Pixels:
     import pymupdf
 
-    wrapped = pymupdf.Pixmap("raw", pixmap)
-    flat = np.frombuffer(wrapped.samples, np.uint8).reshape(wrapped.height, wrapped.stride)
-    return flat[:, : wrapped.width * wrapped.n].reshape(wrapped.height, wrapped.width, wrapped.n)
+    return _samples(pymupdf.Pixmap("raw", pixmap))
+
+
+def _samples(pixmap: "pymupdf.Pixmap") -> Pixels:
+    """Return a copy of the samples, since the pixmap's memory goes with it."""
+    rows = np.frombuffer(pixmap.samples, np.uint8).reshape(pixmap.height, pixmap.stride)
+    return rows[:, : pixmap.width * pixmap.n].reshape(pixmap.height, pixmap.width, pixmap.n)
 
 
 def _flattened(rgb: Pixels, alpha: Pixels) -> Pixels:
     """Return pixels on white, masked by their alpha."""
-    if alpha.shape != rgb.shape[:2]:
+    picture, mask = Pillow.fromarray(rgb), Pillow.fromarray(np.ascontiguousarray(alpha))
+    if mask.size != picture.size:
         # Use the finer resolution, so that a sharp mask over a coarse image stays sharp.
-        size = max(rgb.shape[1], alpha.shape[1]), max(rgb.shape[0], alpha.shape[0])
-        alpha = np.asarray(Pillow.fromarray(np.ascontiguousarray(alpha)).resize(size, Pillow.Resampling.NEAREST))
-        rgb = np.asarray(Pillow.fromarray(rgb).resize(size, Pillow.Resampling.NEAREST))
-    mixed = np.empty_like(rgb)
-    # The 16-bit products of a whole picture would take several times its memory, so rows are mixed band by band.
-    for top in range(0, rgb.shape[0], 256):
-        band = slice(top, top + 256)
-        weight = alpha[band].astype(np.uint16)[:, :, None]
-        mixed[band] = (rgb[band].astype(np.uint16) * weight + 255 * (255 - weight) + 127) // 255
-    return mixed
+        size = max(picture.width, mask.width), max(picture.height, mask.height)
+        picture, mask = (pixels.resize(size, Pillow.Resampling.NEAREST) for pixels in (picture, mask))
+    return np.asarray(Pillow.composite(picture, Pillow.new("RGB", picture.size, "white"), mask))
 
 
 if TYPE_CHECKING:
@@ -207,10 +194,7 @@ def draw_page(pdf: "pymupdf.Document", page: int, *, highlight: Sequence[Box] = 
 
 def page_pixels(pdf: "pymupdf.Document", page: int, *, dpi: int) -> Pixels:
     """Return a page's pixels; arguments and errors as for ``draw_page``."""
-    pixmap = _sized(pdf, page, dpi).get_pixmap(dpi=dpi, alpha=False, colorspace="rgb")
-    rows = np.frombuffer(pixmap.samples_mv, np.uint8).reshape(pixmap.height, pixmap.stride)
-    # A copy: the pixmap's memory goes with it.
-    return rows[:, : pixmap.width * 3].reshape(pixmap.height, pixmap.width, 3).copy()
+    return _samples(_sized(pdf, page, dpi).get_pixmap(dpi=dpi, alpha=False, colorspace="rgb"))
 
 
 def _sized(pdf: "pymupdf.Document", page: int, dpi: int) -> "pymupdf.Page":

@@ -10,7 +10,7 @@ from schemas.documents import FoundBy, LayoutLabel, Line, PageRegion, is_same_si
 from schemas.drawings import LettersOf, Mark, RulePiece, Ruling
 from schemas.geometry import BBox, is_level, overlap, union
 from tasks.tables.align import CELL_GAP_EM, contents_entries, gutters_of, levels_of
-from tasks.tables.rows import as_stored, upright
+from tasks.tables.rows import View
 from tasks.tables.tabulate import words_with_boxes
 
 SAME_SHARE = 0.5
@@ -48,19 +48,21 @@ def layout_tables(
         letters_of: Called only for lines that cross an edge between two columns.
         rotation: How the text is turned for its reader.
     """
+    view = View(rotation)
+    rules = [view.seen(mark.bbox) for mark in marks if mark.is_rule]
     rulings: list[Ruling] = []
     for region in regions:
         if region.label is not LayoutLabel.TABLE or any(_is_same(region.bbox, table.bbox) for table in tables):
             continue
         inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
-        letters = sum(len(line.text) for line in inner)
+        length = sum(len(line.text) for line in inner)
         # A table of contents has rows and columns as well, but it is furniture.
         is_contents = 2 * len(contents_entries(inner)) > len(inner)
-        if not is_contents and sum(len(line.text) for line in inner if line.mono) < MONO_SHARE * letters:
-            pieces = [piece for line in inner for piece in _pieces(line, region.columns, letters_of, rotation)]
-            rules = [upright(mark.bbox, rotation) for mark in marks if mark.is_rule]
-            ruling = _ruling(replace(region, bbox=upright(region.bbox, rotation)), pieces, rules)
-            rulings.append(_as_stored(ruling, rotation) if rotation else ruling)
+        if not is_contents and sum(len(line.text) for line in inner if line.mono) < MONO_SHARE * length:
+            letters = view.letters(letters_of)
+            pieces = [piece for line in view.lines(inner) for piece in _pieces(line, region.columns, letters)]
+            ruling = _ruling(replace(region, bbox=view.seen(region.bbox)), pieces, rules)
+            rulings.append(view.ruling(ruling, view.stored))
     return rulings
 
 
@@ -68,28 +70,12 @@ def _is_same(box: BBox, table_box: BBox) -> bool:
     return (box & table_box).area > SAME_SHARE * min(box.area, table_box.area)
 
 
-def _as_stored(ruling: Ruling, rotation: int) -> Ruling:
-    """Return the rules of an upright table as they are on the unrotated page."""
-    down = [as_stored(BBox(at, start, at, end), rotation) for at, start, end in ruling.down]
-    across = [as_stored(BBox(start, at, end, at), rotation) for at, start, end in ruling.across]
-    if rotation % 180:
-        down, across = across, down
-    return replace(
-        ruling,
-        bbox=as_stored(ruling.bbox, rotation),
-        down=tuple(RulePiece(x0, y0, y1) for x0, y0, _, y1 in down),
-        across=tuple(RulePiece(y0, x0, x1) for x0, y0, x1, _ in across),
-    )
-
-
-def _pieces(line: Line, edges: Sequence[float], letters_of: LettersOf, rotation: int) -> list[Line]:
-    """Return a line, upright, cut where its words stand apart if it crosses an edge: "256.5" and the next cell's "$"."""
-    x0, _, x1, _ = box = upright(line.bbox, rotation)
-    if not any(x0 < edge < x1 for edge in edges):
-        return [line._replace(bbox=box)]
+def _pieces(line: Line, edges: Sequence[float], letters_of: LettersOf) -> list[Line]:
+    """Return a line cut where its words stand apart if it crosses an edge: "256.5" and the next cell's "$"."""
+    if not any(line.bbox.x0 < edge < line.bbox.x1 for edge in edges):
+        return [line]
     pieces: list[Line] = []
-    for word, stored in words_with_boxes(*letters_of(line)):
-        box = upright(stored, rotation)
+    for word, box in words_with_boxes(*letters_of(line)):
         if pieces and box.x0 - pieces[-1].bbox.x1 < CELL_GAP_EM * line.size:
             pieces[-1] = pieces[-1]._replace(text=f"{pieces[-1].text} {word}", bbox=pieces[-1].bbox | box)
         else:

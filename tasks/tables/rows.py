@@ -2,13 +2,15 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
 from statistics import median
 from typing import NamedTuple
 
 from schemas.documents import Line
+from schemas.drawings import LettersOf, RulePiece, Ruling
 from schemas.geometry import BBox, turned, union
 from schemas.tags import escape
 
@@ -33,10 +35,53 @@ def upright(box: BBox, rotation: int) -> BBox:
     return turned(box, WRITTEN[rotation % 360]) if rotation else box
 
 
-def as_stored(box: BBox, rotation: int) -> BBox:
-    """Return a box of ``upright`` in the unrotated page again."""
-    across, down = WRITTEN[rotation % 360]
-    return turned(box, (across, -down)) if rotation else box
+@dataclass(frozen=True, slots=True)
+class View:
+    """How the reader of a page sees it: upright, and mirrored if its columns run from right to left."""
+
+    rotation: int = 0
+    right_to_left: bool = False
+
+    def seen(self, box: BBox) -> BBox:
+        """Return where a box of the unrotated page is seen."""
+        box = upright(box, self.rotation)
+        return _mirrored(box) if self.right_to_left else box
+
+    def stored(self, box: BBox) -> BBox:
+        """Return a box of ``seen`` on the unrotated page again."""
+        across, down = WRITTEN[self.rotation % 360]
+        box = _mirrored(box) if self.right_to_left else box
+        return turned(box, (across, -down)) if self.rotation else box
+
+    def lines(self, lines: Sequence[Line]) -> list[Line]:
+        """Return lines where they are seen."""
+        return [line._replace(bbox=self.seen(line.bbox)) for line in lines]
+
+    def letters(self, letters_of: LettersOf) -> LettersOf:
+        """Return what gives the letters of such lines where they are seen."""
+
+        def seen_letters(line: Line) -> tuple[str, Sequence[Sequence[float]]]:
+            text, boxes = letters_of(line._replace(bbox=self.stored(line.bbox)))
+            return text, [self.seen(BBox(*box)) for box in boxes]
+
+        return seen_letters
+
+    def ruling(self, ruling: Ruling, move: Callable[[BBox], BBox]) -> Ruling:
+        """Return the rules of a table moved by ``seen`` or ``stored``."""
+        down = [move(BBox(at, start, at, end)) for at, start, end in ruling.down]
+        across = [move(BBox(start, at, end, at)) for at, start, end in ruling.across]
+        if self.rotation % 180:
+            down, across = across, down
+        return replace(
+            ruling,
+            bbox=move(ruling.bbox),
+            down=tuple(RulePiece(x0, y0, y1) for x0, y0, _, y1 in down),
+            across=tuple(RulePiece(y0, x0, x1) for x0, y0, x1, _ in across),
+        )
+
+
+def _mirrored(box: BBox) -> BBox:
+    return BBox(-box.x1, box.y0, -box.x0, box.y1)
 
 
 def rotation_of(lines: Sequence[Line], rotation: int) -> int:
@@ -78,30 +123,20 @@ class TableCell(NamedTuple):
         """The text of the cell, line by line, words that a line breaks joined."""
         return escape(_BROKEN.sub("", "\n".join(line.text for line in self.lines)).replace(SOFT_HYPHEN, ""))
 
-    def turned(self, direction: tuple[int, int]) -> "TableCell":
-        """Return the cell with its text, written in a direction, turned horizontal."""
-        return TableCell(turned(self.bbox, direction), [CellLine(text, turned(box, direction)) for text, box in self.lines])
-
 
 Row = tuple[TableCell | None, ...]
 _Level = dict[int, list[CellLine]]
 """Lines that are level with each other, by column."""
 
 
-def split_rows(band: Row, rotation: int) -> list[Row]:
-    """Return the rows between two rules: one, unless the lines of its cells show more.
-
-    Args:
-        band: The cells between the rules, in reading order.
-        rotation: How the page is rotated for its reader.
-    """
-    across, down = WRITTEN[rotation % 360]
-    upright_cells = {column: cell.turned((across, down)) for column, cell in enumerate(band) if cell is not None}
+def split_rows(band: Row) -> list[Row]:
+    """Return the rows between two rules: one, unless the lines of its cells, in reading order, show more."""
+    cells = {column: cell for column, cell in enumerate(band) if cell is not None}
     # A cell that extends beyond another's rule is beside all rows.
-    high = max((cell.bbox.y0 for cell in upright_cells.values()), default=0.0)
-    low = min((cell.bbox.y1 for cell in upright_cells.values()), default=0.0)
-    beside_all = {column for column, cell in upright_cells.items() if cell.bbox.y0 < high or cell.bbox.y1 > low}
-    columns = {column: cell for column, cell in upright_cells.items() if cell.lines and column not in beside_all}
+    high = max((cell.bbox.y0 for cell in cells.values()), default=0.0)
+    low = min((cell.bbox.y1 for cell in cells.values()), default=0.0)
+    beside_all = {column for column, cell in cells.items() if cell.bbox.y0 < high or cell.bbox.y1 > low}
+    columns = {column: cell for column, cell in cells.items() if cell.lines and column not in beside_all}
     # Lines of one column alone are a wrapped cell: beside them there are no rows to see.
     if sum(len(cell.lines) > 1 for cell in columns.values()) < 2:
         return [band]
@@ -120,10 +155,8 @@ def split_rows(band: Row, rotation: int) -> list[Row]:
                 # Such a cell is in the first row, and covers its place in the others.
                 row.append(None if rows else cell)
                 continue
-            box = upright_cells[column].bbox
-            box = turned(box._replace(y0=max(top, box.y0), y1=min(end, box.y1)), (across, -down))
-            lines = zip(cell.lines, upright_cells[column].lines, strict=True)
-            row.append(TableCell(box, [line for line, upright_line in lines if top <= _middle(upright_line, height) < end]))
+            box = cell.bbox._replace(y0=max(top, cell.bbox.y0), y1=min(end, cell.bbox.y1))
+            row.append(TableCell(box, [line for line in cell.lines if top <= _middle(line, height) < end]))
         rows.append(tuple(row))
     return rows
 

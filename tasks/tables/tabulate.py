@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from schemas.documents import TAGGED, CellSpan, FoundBy, Line, Placement, TableRegion
 from schemas.drawings import LettersOf, RulePiece, Ruling
-from schemas.geometry import BBox, is_level, turned, union
+from schemas.geometry import BBox, is_level, union
 from schemas.tags import placeholder
-from tasks.tables.rows import LEVEL_LINES, WRITTEN, CellLine, Row, TableCell, split_rows, upright
+from tasks.tables.rows import LEVEL_LINES, CellLine, Row, TableCell, View, split_rows
 
 Boxes = tuple[tuple[BBox | None, ...], ...]
 """The cells of a table, row by row; None if a cell is part of its neighbour."""
@@ -34,16 +34,12 @@ HELD_PT = 1.0
 _WORD = re.compile(r"\S+")
 
 
-def merged_cells(rows: Sequence[Row], rotation: int) -> tuple[CellSpan, ...]:
+def _merged_cells(rows: Sequence[Row]) -> tuple[CellSpan, ...]:
     """Return the cells of a table that cover others.
 
     A cell covers a place without a cell of its own if it extends beyond where that place's row or column starts.
-
-    Args:
-        rows: The cells, as the reader sees them from left to right; None if one is covered.
-        rotation: How the page is rotated for its reader.
     """
-    boxes = [[None if cell is None else upright(cell.bbox, rotation) for cell in row] for row in rows]
+    boxes = [[None if cell is None else cell.bbox for cell in row] for row in rows]
     lefts = [min((box.x0 for box in column if box is not None), default=0.0) for column in zip(*boxes, strict=True)]
     tops = [min((box.y0 for box in row if box is not None), default=0.0) for row in boxes]
     spans: list[CellSpan] = []
@@ -59,18 +55,6 @@ def merged_cells(rows: Sequence[Row], rotation: int) -> tuple[CellSpan, ...]:
             if (right, low) != (column + 1, row + 1):
                 spans.append(CellSpan(row, column, low - row, right - column))
     return tuple(spans)
-
-
-def mirrored(rows: Sequence[Row], spans: Sequence[CellSpan]) -> tuple[list[Row], tuple[CellSpan, ...]]:
-    """Return rows from right to left with each cell over several columns in the first of them, and the spans in that order."""
-    moved: list[list[TableCell | None]] = [list(row) for row in rows]
-    turned: list[CellSpan] = []
-    for span in spans:
-        last = len(rows[span.row]) - 1 - span.column
-        first = last - span.colspan + 1
-        moved[span.row][first], moved[span.row][last] = moved[span.row][last], moved[span.row][first]
-        turned.append(CellSpan(span.row, first, span.rowspan, span.colspan))
-    return list(map(tuple, moved)), tuple(turned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,33 +90,32 @@ def tabulate(
     Returns:
         A table of at least two rows and two columns, one row if a layout model sees it; None if the rules draw none.
     """
-    cells = _turned(_filled(cells_of(ruling)), rotation)
+    view = View(rotation, right_to_left)
+    cells = _filled(cells_of(view.ruling(ruling, view.seen)))
     fewest = 1 if ruling.found_by is FoundBy.LAYOUT else 2  # a head may be alone at the foot of a page
     if len(cells) < fewest or max(sum(cell is not None for cell in row) for row in cells) < 2:
         return None
+    seen_lines, letters_of = view.lines(lines), view.letters(letters_of)
     # The grid of a layout model has no cells over several columns that could be split.
     if ruling.found_by is not FoundBy.LAYOUT:
-        cells = split_columns(cells, lines, letters_of, rotation)
+        cells = split_columns(cells, seen_lines, letters_of)
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
     lines_of_cells = iter(
-        _lines_by_cell([cell for row in cells for cell in row if cell is not None], box, lines, letters_of)
+        _lines_by_cell([cell for row in cells for cell in row if cell is not None], box, seen_lines, letters_of)
     )
-    ruled = [
-        tuple(None if cell is None else TableCell(cell, _unbroken(next(lines_of_cells), rotation)) for cell in row)
-        for row in cells
+    bands = [
+        tuple(None if cell is None else TableCell(cell, _unbroken(next(lines_of_cells))) for cell in row) for row in cells
     ]
-    # Rows are split in reading order, since the first column names them; spans are found from left to right.
-    bands = [band[::-1] if right_to_left else band for band in ruled]
-    table = bands if ruling.found_by is FoundBy.LAYOUT else [row for band in bands for row in split_rows(band, rotation)]
-    spans = merged_cells([row[::-1] if right_to_left else row for row in table], rotation)
-    if right_to_left:
-        table, spans = mirrored(table, spans)
+    table = bands if ruling.found_by is FoundBy.LAYOUT else [row for band in bands for row in split_rows(band)]
     rows = tuple(tuple("" if cell is None else cell.text for cell in row) for row in table)
-    boxes = tuple(tuple(None if cell is None else cell.bbox for cell in row) for row in table)
+    boxes = tuple(tuple(None if cell is None else view.stored(cell.bbox) for cell in row) for row in table)
     # Words in a single column aren't a table, but two rows are that have a picture beside words or another picture.
     worded = max(sum(map(bool, row)) for row in rows) >= 2
-    pictured = sum(sum(_is_filled(cell, pictures) for cell in row) >= 2 for row in table) >= 2
-    return Grid(box, rows, boxes, ruling.found_by, spans) if worded or pictured else None
+    seen_pictures = [view.seen(picture) for picture in pictures]
+    pictured = sum(sum(_is_filled(cell, seen_pictures) for cell in row) >= 2 for row in table) >= 2
+    if not (worded or pictured):
+        return None
+    return Grid(view.stored(box), rows, boxes, ruling.found_by, _merged_cells(table))
 
 
 def _is_filled(cell: TableCell | None, pictures: Sequence[BBox]) -> bool:
@@ -176,13 +159,6 @@ def _filled(cells: Boxes) -> Boxes:
     rows = [row for row in cells if any(cell is not None for cell in row)]
     columns = [column for column in zip(*rows, strict=True) if any(cell is not None for cell in column)]
     return tuple(zip(*columns, strict=True))
-
-
-def _turned(cells: Boxes, rotation: int) -> Boxes:
-    """Return the cells as the page's reader sees them; after a quarter turn, the first column is the first row."""
-    for _ in range(rotation % 360 // 90):
-        cells = tuple(zip(*reversed(cells), strict=True))
-    return cells
 
 
 def _merged(coordinates: Iterable[float]) -> list[float]:
@@ -238,19 +214,16 @@ def _lines_by_cell(
     return lines_of_cells
 
 
-def _unbroken(lines: Sequence[CellLine], rotation: int) -> list[CellLine]:
+def _unbroken(lines: Sequence[CellLine]) -> list[CellLine]:
     """Return the lines of a cell, those that are one line of text joined: a PDF may set "$" and "506" apart."""
     joined: list[CellLine] = []
     for line in lines:
-        if joined and _goes_on(upright(joined[-1].bbox, rotation), upright(line.bbox, rotation)):
-            joined[-1] = CellLine(f"{joined[-1].text} {line.text}", joined[-1].bbox | line.bbox)
+        before = joined[-1].bbox if joined else None
+        if before is not None and line.bbox.x0 >= before.x1 - HELD_PT and is_level(before, line.bbox):
+            joined[-1] = CellLine(f"{joined[-1].text} {line.text}", before | line.bbox)
         else:
             joined.append(line)
     return joined
-
-
-def _goes_on(before: BBox, box: BBox) -> bool:
-    return box.x0 >= before.x1 - HELD_PT and is_level(before, box)
 
 
 def _words(
@@ -299,7 +272,7 @@ WITHIN_PT = 1.0
 
 
 class _Span(NamedTuple):
-    """A cell over several columns, upright: its row, its first column, and the sides of its columns."""
+    """A cell over several columns: its row, its first column, and the sides of its columns."""
 
     row: int
     column: int
@@ -307,7 +280,7 @@ class _Span(NamedTuple):
     sides: tuple[float, ...]
 
 
-def split_columns(cells: Boxes, lines: Sequence[Line], letters_of: LettersOf, rotation: int = 0) -> Boxes:
+def split_columns(cells: Boxes, lines: Sequence[Line], letters_of: LettersOf) -> Boxes:
     """Return the cells with those over several columns split where the words show it.
 
     A shaded head may be the only row whose cells are drawn, as in a table with rules between rows alone. Below it, a row of
@@ -318,46 +291,40 @@ def split_columns(cells: Boxes, lines: Sequence[Line], letters_of: LettersOf, ro
         cells: The cells as rules and boxes draw them, in the reader's order; one begins in each column.
         lines: The page's text.
         letters_of: Called for lines that cross an edge.
-        rotation: How the page is rotated for its reader.
     """
     groups: dict[tuple[float, ...], dict[_Span, list[BBox]]] = {}
-    for span in _spans(cells, rotation):
-        inner = [line for line in lines if span.box.has_middle_of(upright(line.bbox, rotation))]
-        pieces = _pieces(span, inner, letters_of, rotation)
+    for span in _spans(cells):
+        pieces = _pieces(span, [line for line in lines if span.box.has_middle_of(line.bbox)], letters_of)
         if pieces:
             groups.setdefault(span.sides, {})[span] = pieces
     split = [list(row) for row in cells]
-    across, down = WRITTEN[rotation % 360]
     for group in groups.values():
         if sum(_levels(span, pieces) for span, pieces in group.items()) < FEWEST_LEVELS:
             continue
         for span in group:
             for at, (cell_x0, cell_x1) in enumerate(pairwise(span.sides), span.column):
-                split[span.row][at] = turned(span.box._replace(x0=cell_x0, x1=cell_x1), (across, -down))
+                split[span.row][at] = span.box._replace(x0=cell_x0, x1=cell_x1)
     return tuple(map(tuple, split))
 
 
-def _spans(cells: Boxes, rotation: int) -> Iterator[_Span]:
+def _spans(cells: Boxes) -> Iterator[_Span]:
     """Yield the cells over several columns whose inner edges other rows show."""
-    upright_cells = [[None if cell is None else upright(cell, rotation) for cell in row] for row in cells]
-    starts = [min(cell.x0 for cell in column if cell is not None) for column in zip(*upright_cells, strict=True)]
-    for number, row in enumerate(upright_cells):
+    starts = [min(cell.x0 for cell in column if cell is not None) for column in zip(*cells, strict=True)]
+    for number, row in enumerate(cells):
         for column, box in enumerate(row):
             edges = [] if box is None else [edge for edge in starts[column + 1 :] if edge < box.x1 - WITHIN_PT]
             if box is not None and edges:
                 yield _Span(number, column, box, (box.x0, *edges, box.x1))
 
 
-def _pieces(span: _Span, lines: Sequence[Line], letters_of: LettersOf, rotation: int) -> list[BBox]:
+def _pieces(span: _Span, lines: Sequence[Line], letters_of: LettersOf) -> list[BBox]:
     """Return the words of a cell, those of one line and column as one; [] if one crosses an edge."""
     pieces: list[BBox] = []
     for line in lines:
-        line_box = upright(line.bbox, rotation)
-        if _column_of(line_box, span.sides) is not None:
-            pieces.append(line_box)
+        if _column_of(line.bbox, span.sides) is not None:
+            pieces.append(line.bbox)
             continue
-        text, letters = letters_of(line)
-        boxes = [upright(box, rotation) for _, box in words_with_boxes(text, letters)]
+        boxes = [box for _, box in words_with_boxes(*letters_of(line))]
         columns = [_column_of(box, span.sides) for box in boxes]
         apart = all(
             before == after or following_word.x0 - word.x1 >= WORD_GAP_EM * line.size

@@ -4,10 +4,11 @@ from itertools import pairwise
 
 import pytest
 
-from schemas.documents import Line
-from schemas.geometry import BBox, turned
-from tasks.tables.rows import WRITTEN
-from tasks.tables.tabulate import Boxes, split_columns
+from schemas.documents import FoundBy, Line
+from schemas.drawings import RulePiece, Ruling
+from schemas.geometry import BBox
+from tasks.tables.rows import View
+from tasks.tables.tabulate import Boxes, split_columns, tabulate
 
 SIZE = 10.0
 XS = (72.0, 172.0, 232.0, 292.0)
@@ -68,16 +69,16 @@ def test_a_header_over_several_columns_stays_whole() -> None:
     assert split_columns(cells, apart, _letters) == cells
 
 
-@pytest.mark.parametrize("rotation", [90, 180, 270])
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 def test_on_a_turned_page_its_readers_columns_count(rotation: int) -> None:
-    across, down = WRITTEN[rotation]
-
-    def stored(box: BBox) -> BBox:
-        return turned(box, (across, -down))
-
-    cells: Boxes = tuple(tuple(None if box is None else stored(box) for box in row) for row in CELLS)
-    lines = [line._replace(bbox=stored(line.bbox)) for line in _rows()]
-    split = split_columns(cells, lines, _letters, rotation)
-    assert _widths(tuple(tuple(None if box is None else turned(box, (across, down)) for box in row) for row in split)) == (
+    view = View(rotation)
+    down = [RulePiece(x, 100, 180 if x in (72, 292) else 120) for x in XS]
+    across = [RulePiece(y, 72, 292) for y in range(100, 200, 20)]
+    ruling = Ruling(BBox(72, 100, 292, 180), tuple(down), tuple(across), FoundBy.RULED)
+    lines = [line._replace(bbox=view.stored(line.bbox)) for line in _rows()]
+    grid = tabulate(view.ruling(ruling, view.stored), lines, _letters, rotation)
+    assert grid is not None
+    assert grid.rows[1:] == tuple((name, *figures) for name, figures in zip(NAMES, FIGURES, strict=True))
+    assert _widths(tuple(tuple(None if box is None else view.seen(box) for box in row) for row in grid.boxes)) == (
         [[(72, 172), (172, 232), (232, 292)]] * 4
     )

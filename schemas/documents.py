@@ -416,6 +416,11 @@ def is_same_size(first_pt: float, second_pt: float) -> bool:
     return abs(first_pt - second_pt) <= SAME_SIZE_PT
 
 
+def lines_in(box: BBox, lines: Sequence[Line]) -> list[Line]:
+    """Return the lines whose middle lies in a box."""
+    return [line for line in lines if box.has_middle_of(line.bbox)]
+
+
 def largest(lines: Sequence[Line]) -> list[Line]:
     """Return the lines in the largest font size: on a first page, its title."""
     size = max((line.size for line in lines), default=0.0)

@@ -112,11 +112,6 @@ class MuPdfDocument:
         return self.metadata("title")
 
     @property
-    def subject(self) -> str:
-        """The subject in its metadata; "" without one."""
-        return self.metadata("subject")
-
-    @property
     def dates(self) -> tuple[str, str]:
         """Its modification and creation dates in its metadata; "" without them."""
         return self.metadata("modDate"), self.metadata("creationDate")

@@ -128,19 +128,17 @@ def lines_of(blocks: Sequence[dict[str, Any]], page: int, indices: Sequence[int]
             if not words or words.isspace():
                 continue
             mono = _is_mono(spans, typed)
-            main, font, bold = spans[0], spans[0]["font"], _is_bold(spans[0])
-            if len(spans) > 1:
-                # The span with most letters gives the line its size; its font and weight are those of nearly all letters.
-                inked = [*map(len, map(str.strip, texts))]
-                if not mono:  # words of code in a sentence don't say how it is set
-                    inked = [0 if _is_typed(span, typed) else letters for span, letters in zip(spans, inked, strict=True)]
-                main = spans[inked.index(max(inked))]
-                fonts: Counter[str] = Counter()
-                for span, letters in zip(spans, inked, strict=True):
-                    fonts[span["font"]] += letters
-                font, main_letters = fonts.most_common(1)[0]
-                font = font if main_letters >= BOLD_SHARE * sum(inked) else ""
-                bold = sum(compress(inked, map(_is_bold, spans))) >= BOLD_SHARE * sum(inked)
+            # The span with most letters gives the line its size; its font and weight are those of nearly all letters.
+            inked = [*map(len, map(str.strip, texts))]
+            if not mono:  # words of code in a sentence don't say how it is set
+                inked = [0 if _is_typed(span, typed) else letters for span, letters in zip(spans, inked, strict=True)]
+            main = spans[inked.index(max(inked))]
+            fonts: Counter[str] = Counter()
+            for span, letters in zip(spans, inked, strict=True):
+                fonts[span["font"]] += letters
+            font, main_letters = fonts.most_common(1)[0]
+            font = font if main_letters >= BOLD_SHARE * sum(inked) else ""
+            bold = sum(compress(inked, map(_is_bold, spans))) >= BOLD_SHARE * sum(inked)
             box, size = BBox(*row["bbox"]).rounded(), round(main["size"], 2)
             line = Line(page, index, box, escape(words), size, bold, mono=mono, font=_font_name(font))
             lines.append(PageLine(line, bool(main["char_flags"] & _VISIBLE) and main["alpha"] > 0))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from schemas.documents import Line
+from schemas.documents import Line, lines_in
 from schemas.drawings import Mark
 from schemas.geometry import BBox, distance, overlap, union
 from tasks.figures.parts import (
@@ -92,11 +92,11 @@ def without_bleed(part: Part, page: BBox, images: Sequence[PictureRegion]) -> li
 
 def without_paragraphs(part: Part, text: PageText) -> list[Part]:
     """Remove a clipped background of paragraphs; the pictures on it beside them are kept."""
-    if not part.framed or part.marks or len(text.body_within(part.bbox)) <= MOST_PARAGRAPH_LINES:
+    if not part.framed or part.marks or len(lines_in(part.bbox, text.body)) <= MOST_PARAGRAPH_LINES:
         return [part]
     pictures: list[Part] = []
     for picture in part.images:
-        inner = text.within(picture.bbox)
+        inner = lines_in(picture.bbox, text.lines)
         if sum(len(line.text) for line in inner) < MOST_LABEL_CHARACTERS and text.running.isdisjoint(inner):
             pictures.append(Part(picture.bbox, (), (picture,)))
     return pictures

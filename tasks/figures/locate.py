@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from schemas.documents import Kind, LayoutLabel, Line
+from schemas.documents import Kind, LayoutLabel, Line, lines_in
 from schemas.drawings import EDGE_SHARE, PAGE_SHARE, RULE_PT, Image, Mark, Ruling
 from schemas.geometry import BBox, is_level, overlap, union
 from tasks.figures.anchor import anchor, whole_caption
@@ -123,7 +123,7 @@ def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[PictureRegion],
     """Return everything drawn inside a clip as one part; None if it is a piece of the layout, or one image."""
     if not inked and (len(inner) < 2 or sum(region.bbox.area for region in inner) < LEAST_IMAGES_SHARE * frame.area):
         return None
-    texts = [line.bbox & frame for line in text.within(frame)]
+    texts = [line.bbox & frame for line in lines_in(frame, text.lines)]
     has_backdrop = any(region.bbox.area >= BACKDROP_SHARE * frame.area for region in inner)
     if not text.captions and not has_backdrop and _is_print_area(frame, page, inked, len(texts), text):
         return None
@@ -141,7 +141,7 @@ def _is_print_area(frame: BBox, page: BBox, marks: Sequence[Mark], inner_lines: 
     thick = [mark for mark in marks if min(mark.bbox.width, mark.bbox.height) > RULE_PT]
     if has_all and marks and not any(mark.strokes for mark in thick):
         return True  # only rules and boxes, as those of tables: a diagram has slanted lines or curves
-    return (has_all or frame.area >= PRINT_PAGE_SHARE * page.area) and bool(text.body_within(frame))
+    return (has_all or frame.area >= PRINT_PAGE_SHARE * page.area) and bool(lines_in(frame, text.body))
 
 
 def _is_table_of_pictures(marks: Sequence[Mark], pictures: Sequence[BBox], text: PageText) -> bool:
@@ -236,7 +236,7 @@ def _is_picture(part: Part, text: PageText) -> bool:
         return True
     if min(part.bbox.width, part.bbox.height) < LEAST_SIDE_PT:
         return False
-    inner = text.within(part.bbox)
+    inner = lines_in(part.bbox, text.lines)
     paragraphs = sum(line in text.running for line in inner)
     if part.framed:
         return paragraphs <= MOST_PARAGRAPH_LINES
@@ -363,7 +363,7 @@ def _drawings_and_tables(page: BBox, placed: Placed, text: PageText) -> tuple[li
 
 def _is_behind_text(part: Part, lines: Sequence[Line]) -> bool:
     """Return whether rules and boxes without a curve are behind what a layout model calls text or a table."""
-    inner = [line for line in lines if part.bbox.has_middle_of(line.bbox)]
+    inner = lines_in(part.bbox, lines)
     labelled = sum(len(line.text) for line in inner if line.label in _OF_LAYOUT)
     return not part.strokes and not part.images and 0 < labelled >= LABELLED_SHARE * sum(len(line.text) for line in inner)
 

@@ -90,11 +90,7 @@ class Part:
     @property
     def is_visible(self) -> bool:
         """Whether it may be a picture by itself: it has an image, or is more than a thin mark."""
-        if self.images:
-            return True
-        if not (self.bbox.height > LEAST_SHOWN_PT and self.bbox.width > LEAST_SHOWN_PT):
-            return False
-        return self.strokes + self.shapes + self.rules >= 1
+        return bool(self.images) or min(self.bbox.width, self.bbox.height) > LEAST_SHOWN_PT
 
 
 @dataclass(frozen=True)
@@ -119,14 +115,6 @@ class PageText:
     def labels(self) -> list[BBox]:
         """The boxes of lines that may be labels of a drawing: neither of a paragraph nor the first of a caption."""
         return [line.bbox for line in self.lines if line not in self.running and caption_label(line.text) is None]
-
-    def within(self, box: BBox) -> list[Line]:
-        """Return the lines whose middle lies in a box."""
-        return [line for line in self.lines if box.has_middle_of(line.bbox)]
-
-    def body_within(self, box: BBox) -> list[Line]:
-        """Return the lines of paragraphs whose middle lies in a box."""
-        return [line for line in self.body if box.has_middle_of(line.bbox)]
 
 
 def near(first: float, second: float) -> bool:

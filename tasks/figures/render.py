@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from schemas.documents import Figure, Kind, LayoutLabel, Line, PageRegion, Role
+from schemas.documents import Figure, Kind, LayoutLabel, Line, PageRegion, Role, lines_in
 from schemas.drawings import Image, Pixels
 from schemas.errors import BadInputError
 from schemas.geometry import BBox, overlap
@@ -26,6 +26,7 @@ _PNG_EFFORT = 1
 _SLANT = 0.01
 """Tolerated rise of an image's upper edge, relative to its width, that is still horizontal."""
 
+_PROBE = tuple(range(6))
 _STRIDE = 16  # a sample of pixels is enough for most pictures that are not blank
 
 
@@ -45,24 +46,15 @@ def as_displayed(pixels: NDArray[Any], matrix: Matrix, rotation: int) -> NDArray
     return rotated_pixels(pixels, rotation)
 
 
-def stands_as_stored(matrix: Matrix, rotation: int) -> bool:
-    """Return whether an image is upright, either on the page as written or on the page as its rotation shows it."""
-    # Six different pixels of unequal sides are changed by every rotation and mirroring but the identity.
-    probe = np.arange(6).reshape(2, 3)
-    views = (as_displayed(probe, matrix, 0), as_displayed(probe, matrix, rotation))
-    return any(np.array_equal(view, probe) for view in views)
+def _displayed_probe(matrix: Matrix, rotation: int) -> tuple[int, ...]:
+    """Return six different pixels of unequal sides as displayed: they tell every rotation and mirroring apart."""
+    return tuple(as_displayed(np.array(_PROBE).reshape(2, 3), matrix, rotation).ravel().tolist())
 
 
 def is_slanted(matrix: Matrix) -> bool:
     """Return whether an image's edges are not parallel to those of the page."""
     a, b, c, d = matrix
     return max(abs(b), abs(c)) > _SLANT * max(abs(a), abs(d)) and max(abs(a), abs(d)) > _SLANT * max(abs(b), abs(c))
-
-
-def matrix_signs(matrix: Matrix) -> tuple[int, ...]:
-    """Return how an image is rotated and mirrored, whatever its size: the sign of each entry, 0 if it is negligible."""
-    largest = max(map(abs, matrix))
-    return tuple(0 if abs(part) <= _SLANT * largest else 1 if part > 0 else -1 for part in matrix)
 
 
 def rotated_pixels(pixels: NDArray[Any], rotation: int) -> NDArray[Any]:
@@ -110,7 +102,7 @@ class FigureCollector:
         self._keep_figure = keep_figure
         self._blank: set[str] = set()
         # A reference to an image keeps it equal to its later occurrences.
-        self._seen: dict[tuple[PdfImage, tuple[int, ...] | None], tuple[Figure | BadInputError, str | None]] = {}
+        self._seen: dict[tuple[PdfImage, tuple[int, ...]], tuple[Figure | BadInputError, str | None]] = {}
 
     def figure_of(self, region: PictureRegion, box: BBox, role: Role, page: PdfPage) -> tuple[Figure, str | None]:
         """Return the figure of a picture, and the digest of its embedded stream if it is exactly one image.
@@ -136,10 +128,10 @@ class FigureCollector:
 
     def _embedded(self, image: Image, page: PdfPage, *, upright: bool) -> tuple[Figure, str | None]:
         """Return the figure of one image; ``upright``: as the page shows it, however it is stored."""
-        is_plain = stands_as_stored(image.matrix, page.rotation) and not upright
-        embedded = page.embedded(image)
-        # An image that isn't turned gives the same figure on each page, so its key has neither its rotation nor the page's.
-        cache_key = embedded, None if is_plain else (*matrix_signs(image.matrix), page.rotation)
+        embedded, displayed = page.embedded(image), _displayed_probe(image.matrix, page.rotation)
+        # It may be upright on the page as written, too.
+        is_plain = not upright and _PROBE in (displayed, _displayed_probe(image.matrix, 0))
+        cache_key = embedded, _PROBE if is_plain else displayed
         if cache_key not in self._seen:
             self._seen[cache_key] = self._decoded(embedded, None if is_plain else image.matrix, page.rotation)
         figure, raw_sha1 = self._seen[cache_key]
@@ -195,7 +187,7 @@ def formula_regions(
     formulas: list[PictureRegion] = []
     for region in regions:
         if region.label is LayoutLabel.FORMULA and not any(overlap(region.bbox, picture.bbox) for picture in located):
-            inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
+            inner = lines_in(region.bbox, lines)
             if len(levels_of(inner)) > 1 and not any(line.mono for line in inner):
                 formulas.append(PictureRegion(region.bbox.grown(MARGIN_PT), Kind.VECTOR))
     return formulas

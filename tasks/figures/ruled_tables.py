@@ -1,16 +1,15 @@
 """Find the tables that rules or shaded cells draw, and the bar charts that look like them."""
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
 
-from schemas.documents import FoundBy, LayoutLabel, Line
+from schemas.documents import FoundBy, LayoutLabel, Line, lines_in
 from schemas.drawings import RulePiece, Ruling
 from schemas.geometry import BBox, distance, overlap, union
 from tasks.figures.parts import BORDER_PT, LABEL_GAP_PT, TOUCH_PT, Part, clusters, same_sides
-from tasks.tables.tabulate import SAME_EDGE_PT
+from tasks.tables.tabulate import SAME_EDGE_PT, covered_length
 
 FEWEST_WORDS = 4
 """Minimum lines of text in a table. Of 2,191 pages none change at 3, 8 at 5 (tables of two by two cells are lost)."""
@@ -52,7 +51,7 @@ def is_table(part: Part, lines: Sequence[Line], pictures: Sequence[BBox] = ()) -
     core = part.bbox.grown(-BORDER_PT)
     if part.strokes or not any(overlap(mark.bbox, core) for mark in part.marks):
         return False  # a box, however often its border was drawn
-    inner = [line for line in lines if part.bbox.has_middle_of(line.bbox)]
+    inner = lines_in(part.bbox, lines)
     pictured_cells = sum(part.bbox.has_middle_of(box) for box in pictures) if inner else 0
     if len(inner) + pictured_cells < FEWEST_WORDS and not any(line.label is LayoutLabel.TABLE for line in inner):
         return False
@@ -103,44 +102,27 @@ def ruling_of(part: Part, *, filled: bool = True) -> Ruling:
 
 
 def _is_striped(part: Part, lines: Sequence[Line]) -> bool:
-    """Return whether a table has shaded rows, and white ones without rules beside their cells.
+    """Return whether a table has shaded rows from edge to edge, and white ones with text and without rules beside their cells.
 
-    Its few rules, below headings and sums, would join many rows into one.
+    Its few rules, below headings and sums, would join many rows into one. A row may be shaded cell by cell; a single shaded row
+    needs no white ones.
     """
     shaded = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule]
-    down = [mark.bbox for mark in part.marks if mark.is_rule and mark.bbox.height > mark.bbox.width]
-    rows = {(box.y0, box.y1): box for box in shaded}.values()
+    if not shaded:
+        return False
+    rows: dict[int, list[BBox]] = defaultdict(list)
+    for box in shaded:
+        rows[round(box.y0 / TOUCH_PT)].append(box)
     # What of a vertical rule is outside the shaded rows is beside white ones.
-    if any(rule.height - sum(max(0.0, -rule.gap_y(row)) for row in rows) > WHITE_ROW_PT for rule in down):
+    down = [mark.bbox for mark in part.marks if mark.is_rule and mark.bbox.height > mark.bbox.width]
+    if any(rule.height - sum(max(0.0, -rule.gap_y(row[0])) for row in rows.values()) > WHITE_ROW_PT for rule in down):
         return False
-    return has_stripes(part, [line for line in lines if part.bbox.has_middle_of(line.bbox)])
-
-
-def has_stripes(part: Part, lines: Sequence[Line]) -> bool:
-    """Return whether the boxes of a drawing are shaded rows of a table, from edge to edge, with text on white rows in between.
-
-    A row may be shaded cell by cell; a single shaded row needs no white ones.
-    """
-    boxes = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule]
-    if not boxes:
+    across = sum(covered_length((box.x0, box.x1) for box in row) >= STRIPE_SHARE * part.bbox.width for row in rows.values())
+    inner = lines_in(part.bbox, lines)
+    if across < STRIPED_ROWS_SHARE * len(rows) or len(inner) <= len(rows):
         return False
-    rows: dict[int, list[BBox]] = {}
-    for box in boxes:
-        rows.setdefault(round(box.y0 / TOUCH_PT), []).append(box)
-    across = sum(_covered(row) >= STRIPE_SHARE * part.bbox.width for row in rows.values())
-    if across < STRIPED_ROWS_SHARE * len(rows) or len(lines) <= len(rows):
-        return False
-    between = sum(not any(box.has_middle_of(line.bbox) for box in boxes) for line in lines)
-    return len(rows) == 1 or between >= WHITE_LINES_SHARE * len(lines)
-
-
-def _covered(boxes: Sequence[BBox]) -> float:
-    """Return the width that boxes cover; a cell's background and its paragraph's are drawn one over the other."""
-    covered, reached = 0.0, -math.inf
-    for box in sorted(boxes):
-        covered += max(0.0, box.x1 - max(box.x0, reached))
-        reached = max(reached, box.x1)
-    return covered
+    between = sum(not any(box.has_middle_of(line.bbox) for box in shaded) for line in inner)
+    return len(rows) == 1 or between >= WHITE_LINES_SHARE * len(inner)
 
 
 BAR_GAP_THICKNESSES = 1.2

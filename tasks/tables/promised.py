@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain, combinations, pairwise
 from statistics import median
 
-from schemas.documents import FoundBy, LayoutLabel, Line, PageRegion, is_same_size
+from schemas.documents import FoundBy, LayoutLabel, Line, PageRegion, is_same_size, lines_in
 from schemas.drawings import LettersOf, Mark, RulePiece, Ruling
 from schemas.geometry import BBox, is_level, overlap, union
 from tasks.tables.align import CELL_GAP_EM, contents_entries, gutters_of, levels_of
@@ -54,7 +54,7 @@ def layout_tables(
     for region in regions:
         if region.label is not LayoutLabel.TABLE or any(_is_same(region.bbox, table.bbox) for table in tables):
             continue
-        inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
+        inner = lines_in(region.bbox, lines)
         length = sum(len(line.text) for line in inner)
         # A table of contents has rows and columns as well, but it is furniture.
         is_contents = 2 * len(contents_entries(inner)) > len(inner)
@@ -155,7 +155,7 @@ def tables_under_titles(regions: Sequence[PageRegion], lines: Sequence[Line]) ->
     parts: list[PageRegion] = []
     for region in chain.from_iterable(_notes_apart(unsplit, lines) for unsplit in regions):
         titles = _titles_above(region, headings, lines) if region.label is LayoutLabel.TABLE and headings else []
-        inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
+        inner = lines_in(region.bbox, lines)
         columns = _beside(inner, titles) if titles else None
         if columns is None:
             parts.append(region)
@@ -173,7 +173,7 @@ def with_forms(regions: Sequence[PageRegion], frames: Sequence[BBox], lines: Seq
         if region.label not in _MAY_BE_FORM:
             other_regions.append(region)
             continue
-        inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
+        inner = lines_in(region.bbox, lines)
         frames_of_lines = [
             max((frame for frame in frames if frame.has_middle_of(line.bbox)), default=None) for line in inner
         ]
@@ -194,7 +194,7 @@ def with_forms(regions: Sequence[PageRegion], frames: Sequence[BBox], lines: Seq
 
 def _notes_apart(region: PageRegion, lines: Sequence[Line]) -> list[PageRegion]:
     """Return a region of two columns that differ in type size, or text beside bold heads, as both; it is no table."""
-    inner = [line for line in lines if region.bbox.has_middle_of(line.bbox)]
+    inner = lines_in(region.bbox, lines)
     gutters = gutters_of(inner) if region.label in (LayoutLabel.TABLE, LayoutLabel.TEXT) else []
     if len(gutters) != 1 or any(line.mono for line in inner):  # code is smaller than the text around it
         return [region]

@@ -1,5 +1,6 @@
 """Read the cells of a table between rules; assign a page's lines and figures to its tables."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.documents import TAGGED, CellSpan, FoundBy, Line, Placement, TableRegion
+from schemas.documents import TAGGED, CellSpan, FoundBy, Line, Placement, TableRegion, lines_in
 from schemas.drawings import LettersOf, RulePiece, Ruling
 from schemas.geometry import BBox, is_level, union
 from schemas.tags import placeholder
@@ -174,16 +175,16 @@ def _merged(coordinates: Iterable[float]) -> list[float]:
 
 def _are_walls(sides: Iterable[RulePiece], at: float, levels: Sequence[float]) -> list[bool]:
     """Return between which levels the rules at a coordinate separate two cells."""
-    near = sorted((side for side in sides if abs(side.at - at) <= SAME_EDGE_PT), key=lambda side: side.start)
-    return [_covered(near, start, end) >= WALL_SHARE * (end - start) for start, end in pairwise(levels)]
+    near = [(side.start, side.end) for side in sides if abs(side.at - at) <= SAME_EDGE_PT]
+    return [covered_length(near, start, end) >= WALL_SHARE * (end - start) for start, end in pairwise(levels)]
 
 
-def _covered(sides: Sequence[RulePiece], start: float, end: float) -> float:
+def covered_length(pieces: Iterable[tuple[float, float]], start: float = -math.inf, end: float = math.inf) -> float:
+    """Return how much of a line pieces of it cover; they may overlap."""
     covered, reached = 0.0, start
-    for side in sides:
-        if side.end > start and side.start < end:
-            covered += max(0.0, min(side.end, end) - max(side.start, reached))
-            reached = max(reached, side.end)
+    for piece_start, piece_end in sorted(pieces):
+        covered += max(0.0, min(piece_end, end) - max(piece_start, reached))
+        reached = max(reached, piece_end)
     return covered
 
 
@@ -294,7 +295,7 @@ def split_columns(cells: Boxes, lines: Sequence[Line], letters_of: LettersOf) ->
     """
     groups: dict[tuple[float, ...], dict[_Span, list[BBox]]] = {}
     for span in _spans(cells):
-        pieces = _pieces(span, [line for line in lines if span.box.has_middle_of(line.bbox)], letters_of)
+        pieces = _pieces(span, lines_in(span.box, lines), letters_of)
         if pieces:
             groups.setdefault(span.sides, {})[span] = pieces
     split = [list(row) for row in cells]

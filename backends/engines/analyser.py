@@ -11,7 +11,7 @@ Engines store terms in columns of their own, separated by spaces, and split only
 import functools
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 
 import regex
 
@@ -44,8 +44,8 @@ SHORTEST_PART = 4
 LONGEST_TERM = 128
 """Characters; a longer run is data. A SHA-512 in hexadecimal fits."""
 
-_RUNS_KEPT, _RUN_KEPT = 100_000, 40
-"""Size of the cache of runs with their terms, and the longest run in it: 27 MB a language."""
+_RUNS_KEPT = 100_000
+"""Size of the cache of runs with their terms: 27 MB."""
 
 _SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々〇"
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}\u00AD]--[{_SPACELESS}]]"
@@ -67,8 +67,7 @@ _ACCENTS = regex.compile(
 
 def terms(text: str, language: str | None) -> str:
     """Return the terms of a text, separated by spaces; words are not stemmed if the language is None."""
-    terms_by_run = _terms_of(language)
-    return " ".join([terms_by_run[run] for run in with_joined_dimensions(text).split()])
+    return " ".join([_run_terms(run, language) for run in with_joined_dimensions(text).split()])
 
 
 def query_terms(query: str, languages: Iterable[str]) -> list[str]:
@@ -127,35 +126,18 @@ def _marked_forms(token: str, language: str | None) -> frozenset[str]:
     return frozenset(_folded(form) for word in _words(token) for form in (word, stem(word)))
 
 
-class _Terms(dict[str, str]):
-    """Cache of the terms of runs between spaces in one language."""
+@functools.lru_cache(_RUNS_KEPT)
+def _run_terms(run: str, language: str | None) -> str:
+    """Return the terms of a run between spaces, separated by spaces."""
+    stem, split = _stemmer(language), _splitter(language)
 
-    def __init__(self, language: str | None) -> None:
-        self._stem = _stemmer(language)
-        self._split = _splitter(language)
-
-    def __missing__(self, run: str) -> str:
-        joined_terms = " ".join(
-            term for token in _TOKEN.findall(run) for term in self._token_terms(token) if 0 < len(term) <= LONGEST_TERM
-        )
-        if len(run) <= _RUN_KEPT:
-            if len(self) >= _RUNS_KEPT:
-                self.clear()
-            self[run] = joined_terms
-        return joined_terms
-
-    def _token_terms(self, token: str) -> Iterable[str]:
+    def token_terms(token: str) -> Iterable[str]:
         if _IS_SPACELESS(token):
             return [*map(_folded, _CLUSTER.findall(token)), *(pair for pair, _ in _pairs(token))]
-        return dict.fromkeys(_folded(form) for word in _words(token) for form in (word, *self._forms(word)))
+        forms = [[word, *map(stem, [word, *split(word)])] if word.isalpha() else [word] for word in _words(token)]
+        return dict.fromkeys(map(_folded, chain.from_iterable(forms)))
 
-    def _forms(self, word: str) -> Iterator[str]:
-        if word.isalpha():
-            yield self._stem(word)
-            yield from map(self._stem, self._split(word))
-
-
-_terms_of = functools.cache(_Terms)
+    return " ".join(term for token in _TOKEN.findall(run) for term in token_terms(token) if 0 < len(term) <= LONGEST_TERM)
 
 
 def _words(token: str) -> list[str]:
@@ -198,6 +180,7 @@ def _folded(word: str) -> str:
 Stem = Callable[[str], str]
 
 
+@functools.cache
 def _stemmer(language: str | None) -> Stem:
     """Return the stemmer of a language; Latin words in other scripts are stemmed as English."""
     if language is None:
@@ -242,6 +225,7 @@ def _snowball(algorithm: str) -> Stem:
     return stem
 
 
+@functools.cache
 def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
     """Return a function that gives the parts of a compound, nested ones included; () for other words."""
     if language not in LINKS:

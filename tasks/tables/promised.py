@@ -9,9 +9,9 @@ from statistics import median
 from schemas.documents import FoundBy, LayoutLabel, Line, PageRegion, is_same_size, lines_in
 from schemas.drawings import LettersOf, Mark, RulePiece, Ruling
 from schemas.geometry import BBox, is_level, overlap, union
-from tasks.tables.align import CELL_GAP_EM, contents_entries, gutters_of, levels_of
+from tasks.tables.align import contents_entries, gutters_of, levels_of
 from tasks.tables.rows import View
-from tasks.tables.tabulate import words_with_boxes
+from tasks.tables.tabulate import pieces_of
 
 SAME_SHARE = 0.5
 """Minimum share of the smaller of two boxes that they have in common, if they are one table."""
@@ -60,7 +60,7 @@ def layout_tables(
         is_contents = 2 * len(contents_entries(inner)) > len(inner)
         if not is_contents and sum(len(line.text) for line in inner if line.mono) < MONO_SHARE * length:
             letters = view.letters(letters_of)
-            pieces = [piece for line in view.lines(inner) for piece in _pieces(line, region.columns, letters)]
+            pieces = [piece for line in view.lines(inner) for piece in pieces_of(line, region.columns, letters)]
             ruling = _ruling(replace(region, bbox=view.seen(region.bbox)), pieces, rules)
             rulings.append(view.ruling(ruling, view.stored))
     return rulings
@@ -68,19 +68,6 @@ def layout_tables(
 
 def _is_same(box: BBox, table_box: BBox) -> bool:
     return (box & table_box).area > SAME_SHARE * min(box.area, table_box.area)
-
-
-def _pieces(line: Line, edges: Sequence[float], letters_of: LettersOf) -> list[Line]:
-    """Return a line cut where its words stand apart if it crosses an edge: "256.5" and the next cell's "$"."""
-    if not any(line.bbox.x0 < edge < line.bbox.x1 for edge in edges):
-        return [line]
-    pieces: list[Line] = []
-    for word, box in words_with_boxes(*letters_of(line)):
-        if pieces and box.x0 - pieces[-1].bbox.x1 < CELL_GAP_EM * line.size:
-            pieces[-1] = pieces[-1]._replace(text=f"{pieces[-1].text} {word}", bbox=pieces[-1].bbox | box)
-        else:
-            pieces.append(line._replace(text=word, bbox=box))
-    return pieces
 
 
 def _ruling(region: PageRegion, lines: Sequence[Line], rules: Sequence[BBox]) -> Ruling:

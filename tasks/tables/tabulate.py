@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,7 +15,8 @@ from schemas.documents import TAGGED, CellSpan, FoundBy, Line, Placement, TableR
 from schemas.drawings import LettersOf, RulePiece, Ruling
 from schemas.geometry import BBox, is_level, union
 from schemas.tags import placeholder
-from tasks.tables.rows import LEVEL_LINES, CellLine, Row, TableCell, View, split_rows
+from tasks.tables.align import CELL_GAP_EM, levels_of
+from tasks.tables.rows import CellLine, Row, TableCell, View, split_rows
 
 Boxes = tuple[tuple[BBox | None, ...], ...]
 """The cells of a table, row by row; None if a cell is part of its neighbour."""
@@ -264,8 +266,6 @@ def holds(outer: BBox, inner: BBox) -> bool:
     return outer.grown(HELD_PT).has_middle_of(inner)
 
 
-WORD_GAP_EM = 0.8
-"""Minimum gap at a column's edge between two words of one line, in ems: those of a sentence are closer."""
 FEWEST_LEVELS = 2
 """Minimum rows of words with cells side by side, over all cells that cover the same columns."""
 WITHIN_PT = 1.0
@@ -293,16 +293,15 @@ def split_columns(cells: Boxes, lines: Sequence[Line], letters_of: LettersOf) ->
         lines: The page's text.
         letters_of: Called for lines that cross an edge.
     """
-    groups: dict[tuple[float, ...], dict[_Span, list[BBox]]] = {}
+    groups: dict[tuple[float, ...], list[tuple[_Span, int]]] = defaultdict(list)
     for span in _spans(cells):
-        pieces = _pieces(span, lines_in(span.box, lines), letters_of)
-        if pieces:
-            groups.setdefault(span.sides, {})[span] = pieces
+        pieces = [piece for line in lines_in(span.box, lines) for piece in pieces_of(line, span.sides, letters_of)]
+        columns_of_rows = [{_column_of(piece.bbox, span.sides) for piece in row} for row in levels_of(pieces)]
+        if pieces and None not in set().union(*columns_of_rows):
+            groups[span.sides].append((span, sum(len(columns) > 1 for columns in columns_of_rows)))
     split = [list(row) for row in cells]
     for group in groups.values():
-        if sum(_levels(span, pieces) for span, pieces in group.items()) < FEWEST_LEVELS:
-            continue
-        for span in group:
+        for span, _ in group if sum(levels for _, levels in group) >= FEWEST_LEVELS else ():
             for at, (cell_x0, cell_x1) in enumerate(pairwise(span.sides), span.column):
                 split[span.row][at] = span.box._replace(x0=cell_x0, x1=cell_x1)
     return tuple(map(tuple, split))
@@ -318,29 +317,19 @@ def _spans(cells: Boxes) -> Iterator[_Span]:
                 yield _Span(number, column, box, (box.x0, *edges, box.x1))
 
 
-def _pieces(span: _Span, lines: Sequence[Line], letters_of: LettersOf) -> list[BBox]:
-    """Return the words of a cell, those of one line and column as one; [] if one crosses an edge."""
-    pieces: list[BBox] = []
-    for line in lines:
-        if _column_of(line.bbox, span.sides) is not None:
-            pieces.append(line.bbox)
-            continue
-        boxes = [box for _, box in words_with_boxes(*letters_of(line))]
-        columns = [_column_of(box, span.sides) for box in boxes]
-        apart = all(
-            before == after or following_word.x0 - word.x1 >= WORD_GAP_EM * line.size
-            for (before, word), (after, following_word) in pairwise(zip(columns, boxes, strict=True))
-        )
-        if None in columns or not apart:
-            return []
-        pieces += [union(box for box, at in zip(boxes, columns, strict=True) if at == column) for column in {*columns}]
-    return pieces
-
-
-def words_with_boxes(text: str, letters: Sequence[Sequence[float]]) -> Iterator[tuple[str, BBox]]:
-    """Yield the words of a line, each with the box around its letters."""
+def pieces_of(line: Line, edges: Sequence[float], letters_of: LettersOf) -> list[Line]:
+    """Return a line cut where its words stand apart if it crosses an edge: "256.5" and the next cell's "$"."""
+    if not any(line.bbox.x0 < edge < line.bbox.x1 for edge in edges):
+        return [line]
+    text, letters = letters_of(line)
+    pieces: list[Line] = []
     for word in _WORD.finditer(text):
-        yield word[0], union(BBox(*letter) for letter in letters[slice(*word.span())])
+        box = union(BBox(*letter) for letter in letters[slice(*word.span())])
+        if pieces and box.x0 - pieces[-1].bbox.x1 < CELL_GAP_EM * line.size:
+            pieces[-1] = pieces[-1]._replace(text=f"{pieces[-1].text} {word[0]}", bbox=pieces[-1].bbox | box)
+        else:
+            pieces.append(line._replace(text=word[0], bbox=box))
+    return pieces
 
 
 def _column_of(box: BBox, sides: Sequence[float]) -> int | None:
@@ -349,17 +338,6 @@ def _column_of(box: BBox, sides: Sequence[float]) -> int | None:
         side - WITHIN_PT <= box.x0 and box.x1 <= following_side + WITHIN_PT for side, following_side in pairwise(sides)
     )
     return next((column for column, is_inside in enumerate(inside) if is_inside), None)
-
-
-def _levels(span: _Span, pieces: Sequence[BBox]) -> int:
-    """Return how many rows of words have words in two columns."""
-    levels: list[tuple[float, set[int | None]]] = []
-    for box in sorted(pieces, key=lambda box: box.y0 + box.y1):
-        middle = box.centre_y
-        if not levels or middle - levels[-1][0] > LEVEL_LINES * box.height:
-            levels.append((middle, set()))
-        levels[-1][1].add(_column_of(box, span.sides))
-    return sum(len(columns) > 1 for _, columns in levels)
 
 
 def with_placeholders(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegion:

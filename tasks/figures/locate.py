@@ -5,7 +5,6 @@ By geometry only; no pixels are read. Points, top left origin, rotation 0. For t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 from schemas.documents import Kind, LayoutLabel, Line, lines_in
 from schemas.drawings import EDGE_SHARE, PAGE_SHARE, RULE_PT, Image, Mark, Ruling
@@ -27,6 +26,7 @@ from tasks.figures.parts import (
     PageText,
     Part,
     PictureRegion,
+    clusters,
     mostly_within,
     near,
 )
@@ -162,31 +162,20 @@ class _Tiles:
 
 def join_images(images: Sequence[Image], rules: Sequence[BBox]) -> list[PictureRegion]:
     """Return the pictures that a page's images make: strips and tiles that touch along a whole side, without a rule, are one."""
-    groups: list[_Tiles] = []
-    for image in sorted(images, key=lambda image: (image.bbox.y0, image.bbox.x0)):
-        touching = [group for group in groups if _share_side(image.bbox, group.bbox, rules)]
-        members = (*(member for group in touching for member in group.images), image)
-        box = union([image.bbox, *(group.bbox for group in touching)])
-        groups = [group for group in groups if group not in touching] + [_Tiles(box, members)]
+    groups = [_Tiles(image.bbox, (image,)) for image in images]
     # Rows are joined once they are complete: before, their sides differ from those of the row above.
-    while rows := _touching_rows(groups, rules):
-        upper, lower = rows
-        joined = _Tiles(upper.bbox | lower.bbox, (*upper.images, *lower.images))
-        groups = [group for group in groups if group is not upper and group is not lower] + [joined]
+    for _ in ("tiles", "rows"):
+        touching = clusters(groups, lambda first, second: _share_side(first.bbox, second.bbox, rules))
+        groups = [
+            _Tiles(union(tiles.bbox for tiles in row), tuple(image for tiles in row for image in tiles.images))
+            for row in touching
+        ]
     return [
         PictureRegion(group.bbox, Kind.RASTER, group.images[0])
         if len(group.images) == 1
         else PictureRegion(group.bbox, Kind.COMPOSITE)
         for group in groups
     ]
-
-
-def _touching_rows(groups: Sequence[_Tiles], rules: Sequence[BBox]) -> tuple[_Tiles, _Tiles] | None:
-    """Return two rows of tiles that touch, once each is complete."""
-    for a, b in combinations(groups, 2):
-        if (len(a.images) > 1 or len(b.images) > 1) and _share_side(a.bbox, b.bbox, rules):
-            return a, b
-    return None
 
 
 def _share_side(a: BBox, b: BBox, rules: Sequence[BBox]) -> bool:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from schemas.documents import FoundBy, Line
+from schemas.documents import CellSpan, FoundBy, Line
 from schemas.drawings import RulePiece, Ruling
 from schemas.geometry import BBox
 from tasks.tables.rows import View
@@ -82,3 +82,17 @@ def test_on_a_turned_page_its_readers_columns_count(rotation: int) -> None:
     assert _widths(tuple(tuple(None if box is None else view.seen(box) for box in row) for row in grid.boxes)) == (
         [[(72, 172), (172, 232), (232, 292)]] * 4
     )
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_a_header_over_several_columns_spans_those_that_the_reader_of_a_turned_page_sees(rotation: int) -> None:
+    view = View(rotation)
+    down = [RulePiece(x, 100 if x == 232 else 80, 120) for x in XS]
+    across = [RulePiece(80, 72, 292), RulePiece(100, 72, 292), RulePiece(120, 72, 292)]
+    ruling = Ruling(BBox(72, 80, 292, 120), tuple(down), tuple(across), FoundBy.RULED)
+    words = [_line(182, 85, "Tonnes"), _line(76, 105, "Year"), _line(182, 105, "2006"), _line(242, 105, "2007")]
+    lines = [line._replace(bbox=view.stored(line.bbox)) for line in words]
+    grid = tabulate(view.ruling(ruling, view.stored), lines, _letters, rotation)
+    assert grid is not None
+    assert grid.rows == (("", "Tonnes", ""), ("Year", "2006", "2007"))
+    assert grid.spans == (CellSpan(0, 1, 1, 2),)

@@ -122,7 +122,7 @@ LARGEST_DEGREES = 6.0
 """Maximum skew that is searched for."""
 LEAST_DEGREES = 0.25
 """Skew from which on a page is straightened. Of 48 upright pages the angle is 0.0, of 144 turned ones within 0.15 but for two."""
-STEP_DEGREES, FINE_STEP_DEGREES = 0.5, 0.1
+STEP_DEGREES = 0.1
 PEAK_RATIO = 3.0
 """Minimum ratio of the sharpness at the angle to the median of all angles: at least 3.1 of pages, at most 2.8 of photographs."""
 SHARPER_RATIO = 1.15
@@ -130,7 +130,7 @@ SHARPER_RATIO = 1.15
 LEAST_SIDE_PX, LARGEST_RATIO = 600, 2.0
 """Minimum side and maximum aspect ratio of what may be a page."""
 SEARCHED_SIDE_PX = 1000
-"""Longer side of the picture in which the angle is searched: 25 ms a page."""
+"""Longer side of the picture in which the angle is searched."""
 STRAIGHT_SIDE_PX = 2000
 """Maximum longer side of a straightened picture: models and the search for rules take no larger ones."""
 INK_LEVEL = 192
@@ -171,19 +171,16 @@ class Straightened(NamedTuple):
     def as_straight(self, box: BBox) -> BBox:
         """Return the box in the straightened picture around which ``as_given`` made the given one."""
         (dx, dy), (x, y), scale = self.corner, self.middle, self.scale
-        level = straight(box, self.degrees, self.middle)
-        return BBox(
-            (level.x0 - x) / scale - dx,
-            (level.y0 - y) / scale - dy,
-            (level.x1 - x) / scale - dx,
-            (level.y1 - y) / scale - dy,
-        )
+        return _moved(straight(box, self.degrees, self.middle), 1 / scale, -x / scale - dx, -y / scale - dy)
 
     def _level(self, box: BBox) -> BBox:
         (dx, dy), (x, y), scale = self.corner, self.middle, self.scale
-        return BBox(
-            x + scale * (box.x0 + dx), y + scale * (box.y0 + dy), x + scale * (box.x1 + dx), y + scale * (box.y1 + dy)
-        )
+        return _moved(box, scale, x + scale * dx, y + scale * dy)
+
+
+def _moved(box: BBox, scale: float, across: float, down: float) -> BBox:
+    x0, y0, x1, y1 = (scale * side for side in box)
+    return BBox(x0 + across, y0 + down, x1 + across, y1 + down)
 
 
 def straightened(picture: bytes) -> Straightened | None:
@@ -210,24 +207,17 @@ def _straightened(picture: bytes) -> Straightened | None:
         scale = max(1.0, math.ceil(max(width, height)) / STRAIGHT_SIDE_PX)
         small = opened.convert("RGB").resize([round(side / scale) for side in given_size], Pillow.Resampling.BOX)
         straight = small.rotate(degrees, Pillow.Resampling.BICUBIC, expand=True, fillcolor="white")
-    crop_x0, crop_y0, crop_x1, crop_y1 = _content(straight)
-    bitmap = io.BytesIO()
-    straight.crop((crop_x0, crop_y0, crop_x1, crop_y1)).save(bitmap, "BMP")
-    corner = crop_x0 - straight.width / 2, crop_y0 - straight.height / 2
+    content, bitmap = _content(straight), io.BytesIO()
+    straight.crop(content).save(bitmap, "BMP")
+    corner = content.x0 - straight.width / 2, content.y0 - straight.height / 2
     return Straightened(bitmap.getvalue(), degrees, corner, (given_size[0] / 2, given_size[1] / 2), scale)
 
 
-def _content(straight: Pillow.Image) -> tuple[int, int, int, int]:
+def _content(straight: Pillow.Image) -> BBox:
     """Return the box of a straightened picture with all its ink and a margin: in a wide margin a layout model sees less."""
-    box = straight.convert("L").point([255 * (level < INK_LEVEL) for level in range(256)]).getbbox()
-    ink_x0, ink_y0, ink_x1, ink_y1 = box or (0, 0, *straight.size)
-    margin = round(MARGIN_SHARE * max(straight.size))
-    return (
-        max(0, ink_x0 - margin),
-        max(0, ink_y0 - margin),
-        min(straight.width, ink_x1 + margin),
-        min(straight.height, ink_y1 + margin),
-    )
+    whole = BBox(0, 0, *straight.size)
+    ink = straight.convert("L").point([255 * (level < INK_LEVEL) for level in range(256)]).getbbox()
+    return BBox(*ink or whole).grown(round(MARGIN_SHARE * max(straight.size))) & whole
 
 
 def _skew(page: Pillow.Image) -> float:
@@ -241,16 +231,11 @@ def _skew(page: Pillow.Image) -> float:
     along, beside = _edges(grey), _edges(grey.T)
     if not len(along[0]) or not len(beside[0]):
         return 0.0
-    # Two passes save most of the projections: wide steps over the whole range, then narrow ones around the best.
-    coarse = np.arange(-LARGEST_DEGREES, LARGEST_DEGREES + STEP_DEGREES / 2, STEP_DEGREES)
-    sharpness = _sharpness(along, beside, coarse)
-    near = coarse[sharpness.argmax()]
-    fine = np.arange(near - STEP_DEGREES, near + STEP_DEGREES + FINE_STEP_DEGREES / 2, FINE_STEP_DEGREES)
-    finer = _sharpness(along, beside, fine)
-    degrees = round(float(fine[finer.argmax()]), 1)
-    upright = sharpness[len(coarse) // 2]
-    is_sure = finer.max() >= max(PEAK_RATIO * np.median(sharpness), SHARPER_RATIO * upright)
-    return degrees if is_sure and LEAST_DEGREES <= abs(degrees) <= LARGEST_DEGREES else 0.0
+    angles = np.arange(-LARGEST_DEGREES, LARGEST_DEGREES + STEP_DEGREES / 2, STEP_DEGREES)
+    sharpness = _sharpness(along, beside, angles)
+    degrees, upright = round(float(angles[sharpness.argmax()]), 1), sharpness[len(angles) // 2]
+    is_sure = sharpness.max() >= max(PEAK_RATIO * np.median(sharpness), SHARPER_RATIO * upright)
+    return degrees if is_sure and abs(degrees) >= LEAST_DEGREES else 0.0
 
 
 def _edges(grey: NDArray[np.int16]) -> _Points:

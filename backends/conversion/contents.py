@@ -29,7 +29,13 @@ _MAGIC = {
     b"\x7fELF": "program",
 }
 _ZIP, _OLE, _RTF = "ZIP archive", "old Office file (.doc, .ppt or .xls)", "RTF file"
-_PICTURES = {"PNG picture": ("png",), "JPEG picture": ("jpeg", "jpg"), "TIFF picture": ("tif", "tiff")}
+_HEIC = "HEIC picture or film"
+_PICTURES = {
+    "PNG picture": ("png",),
+    "JPEG picture": ("jpeg", "jpg"),
+    "TIFF picture": ("tif", "tiff"),
+    _HEIC: ("heic", "heif"),
+}
 
 _MAIN_PARTS = {"docx": "wordprocessingml", "pptx": "presentationml", "xlsx": "spreadsheetml"}
 """What the content type of a package's main part contains (ISO 29500-2)."""
@@ -52,16 +58,12 @@ def check_content(data: bytes, source: str, passwords: Sequence[str] = ()) -> by
     """
     if not data:
         raise BadInputError("the file is empty", FailureCode.EMPTY_FILE)
-    kind = format_of(source)
+    kind, content = format_of(source), _content(data)
     if kind in OFFICE:
         return _check_office(data, ending(source), passwords)
-    if kind is Format.PICTURE:
-        if ending(source) not in ("heic", "heif") and ending(source) not in _PICTURES.get(_content(data), ()):
-            raise _wrong(source, _content(data))
-        if ending(source) in ("heic", "heif") and data[4:8] != b"ftyp":
-            raise _wrong(source, _content(data))
-    elif kind is not Format.PDF and _content(data) != "text":
-        raise _wrong(source, _content(data))
+    is_right = ending(source) in _PICTURES.get(content, ()) if kind is Format.PICTURE else content == "text"
+    if not is_right and kind is not Format.PDF:
+        raise _wrong(source, content)
     return data
 
 
@@ -71,7 +73,7 @@ def _content(data: bytes) -> str:
     if type_of_magic is not None:
         return type_of_magic
     if data[4:8] == b"ftyp":
-        return "HEIC picture or film"
+        return _HEIC
     is_text = data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" not in data[: 1 << 16]
     return "text" if is_text else "binary file of no known format"
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from backends.pdf.opening import ends_whole, free_memory, means_lost_content, new_warnings, open_pdf, rejecting
+from backends.pdf.opening import ends_whole, means_lost_content, new_warnings, open_pdf, rejecting
 from backends.pdf.page import MuPdfPage, read_page
 from schemas.documents import OutlineEntry
 from schemas.errors import BadInputError, FailureCode
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 _MOST_NODES = 10_000
 """Maximum nodes of a number tree: a cyclic one has no end."""
+
+_KEPT_PERCENT = 60
+"""Percentage of MuPDF's cache that is kept for fonts and images of the next pages. At 100 memory grows with the document, at 0
+each is read again.
+"""
 
 _VARIABLE = re.compile(r"\(.*?\)|\d+")
 
@@ -167,8 +172,10 @@ class MuPdfDocument:
         return (*cut, *rebuilt, *(f"reading it warned: {warning}" for warning in sorted(self._warnings)))
 
     def free_memory(self) -> None:
-        """Empty the cache of earlier pages."""
-        free_memory()
+        """Drop most of MuPDF's cache of earlier pages, so that memory doesn't grow with the document."""
+        import pymupdf
+
+        pymupdf.TOOLS.store_shrink(_KEPT_PERCENT)
 
 
 def _items(item: Any, level: int) -> Iterator[tuple[int, Any]]:

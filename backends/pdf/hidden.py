@@ -142,7 +142,5 @@ def without_unseen(
 
 
 def _shows(box: BBox, listing: "pymupdf.DisplayList") -> bool:
-    if box.width < 1 or box.height < 1:
-        return False
     pixels = draw(listing, box, dpi=_SHOWN_DPI, max_pixels=MOST_PIXELS)
     return int(pixels.max()) - int(pixels.min()) >= CONTRAST

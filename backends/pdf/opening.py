@@ -37,11 +37,6 @@ _LOST = (
 )
 """Parts of MuPDF's warnings that mean lost content."""
 
-_KEPT_PERCENT = 60
-"""Percentage of MuPDF's cache that is kept for fonts and images of the next pages. At 100 memory grows with the document, at 0
-each is read again.
-"""
-
 
 def open_pdf(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
     """Open a PDF.
@@ -113,10 +108,3 @@ def means_lost_content(warning: str) -> bool:
 def ends_whole(data: bytes) -> bool:
     """Return whether a file ends as a PDF does (ISO 32000-2, 7.5.5): ``startxref``, an offset, ``%%EOF``."""
     return _END.search(data[-_END_WITHIN:]) is not None
-
-
-def free_memory() -> None:
-    """Drop most of MuPDF's cache of earlier pages, so that memory doesn't grow with the document."""
-    import pymupdf
-
-    pymupdf.TOOLS.store_shrink(_KEPT_PERCENT)

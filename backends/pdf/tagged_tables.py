@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from schemas.documents import LayoutLabel, PageRegion
 from schemas.geometry import BBox, union
@@ -19,13 +19,6 @@ _OVERLAP_PT = 1.0
 _FURNITURE = (LayoutLabel.HEAD, LayoutLabel.FOOT)
 
 
-class _TaggedTable(NamedTuple):
-    """The boxes of a table's cells that have words or a picture, row by row, and whether it has cells of a head."""
-
-    rows: list[list[BBox]]
-    has_head: bool
-
-
 def with_tagged_tables(regions: Sequence[PageRegion], page: "pymupdf.Page") -> list[PageRegion]:
     """Return a page's blocks with the tables that its tags tell.
 
@@ -34,13 +27,13 @@ def with_tagged_tables(regions: Sequence[PageRegion], page: "pymupdf.Page") -> l
     """
     merged = [*regions]
     furniture = [region.bbox for region in regions if region.label in _FURNITURE]
-    for table in _tables(page, furniture) if _is_tagged(page) else ():
-        edges = _edges_of(table.rows)
+    for rows, has_head in _tables(page, furniture) if _is_tagged(page) else ():
+        edges = _edges_of(rows)
         if edges is None:
             continue
-        box = union(cell for row in table.rows for cell in row).rounded()
+        box = union(cell for row in rows for cell in row).rounded()
         inside = [region for region in merged if box.has_middle_of(region.bbox)]
-        if table.has_head or any(region.label is LayoutLabel.TABLE for region in inside):
+        if has_head or any(region.label is LayoutLabel.TABLE for region in inside):
             lines = tuple(line for region in inside for line in region.lines)
             position = merged.index(inside[0]) if inside else len(merged)
             merged.insert(position, PageRegion(box, LayoutLabel.TABLE, lines, *edges))
@@ -53,8 +46,8 @@ def _is_tagged(page: "pymupdf.Page") -> bool:
     return bool(pdf.xref_get_key(pdf.pdf_catalog(), "StructTreeRoot")[0] != "null")
 
 
-def _tables(page: "pymupdf.Page", furniture: Sequence[BBox]) -> Iterator[_TaggedTable]:
-    """Yield the tables of a page that hold no other."""
+def _tables(page: "pymupdf.Page", furniture: Sequence[BBox]) -> Iterator[tuple[list[list[BBox]], bool]]:
+    """Yield the tables of a page that hold no other: the boxes of cells with words or a picture, row by row; has it a head?"""
     import pymupdf
 
     flags = pymupdf.TEXT_COLLECT_STRUCTURE | pymupdf.TEXT_PRESERVE_IMAGES
@@ -66,7 +59,7 @@ def _tables(page: "pymupdf.Page", furniture: Sequence[BBox]) -> Iterator[_Tagged
                 boxes = [union(pieces) for cell in cells if (pieces := [*_pieces(cell["blocks"], furniture)])]
                 rows += [boxes] if boxes else []
                 has_head |= any(cell["std"] == "TH" for cell in cells)
-            yield _TaggedTable(rows, has_head)
+            yield rows, has_head
 
 
 def _tags(blocks: Sequence[dict[str, Any]], names: Sequence[str]) -> Iterator[dict[str, Any]]:

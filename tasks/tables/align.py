@@ -2,10 +2,11 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import median
+
+import numpy as np
 
 from schemas.documents import Line
 from schemas.geometry import is_level
@@ -52,27 +53,16 @@ def gutters_of(lines: Sequence[Line]) -> list[float]:
     if not rows:
         return []
     left_edge = min(row[0].bbox.x0 for row in rows)
-    # How many more rows cover a coordinate, in whole points, than the one before.
-    changes: Counter[int] = Counter()
-    for row in rows:
-        for cell in row:
-            changes[int(cell.bbox.x0 - left_edge)] += 1
-            changes[math.ceil(cell.bbox.x1 - left_edge) + 1] -= 1
+    right_edge = max(cell.bbox.x1 for row in rows for cell in row)
+    # How many cells cover each point from the left edge on.
+    covering = np.zeros(math.ceil(right_edge - left_edge) + 1, dtype=int)
+    for cell in chain.from_iterable(rows):
+        covering[int(cell.bbox.x0 - left_edge) : math.ceil(cell.bbox.x1 - left_edge) + 1] += 1
+    sides = np.flatnonzero(np.diff(covering > CROSSED_SHARE * len(rows), prepend=False, append=False))
     least = GUTTER_EM * median(max(cell.size for cell in row) for row in rows)
-    columns: list[tuple[float, float]] = []
-    covered, start = 0, None
-    for at in sorted(changes):
-        covered += changes[at]
-        is_inked = covered > CROSSED_SHARE * len(rows)
-        if is_inked and start is None:
-            start = left_edge + at
-        elif not is_inked and start is not None:
-            if columns and start - columns[-1][1] < least:
-                # A gap narrower than a gutter is a blank between words, so both sides of it are one column.
-                start = columns.pop()[0]
-            columns.append((start, left_edge + at))
-            start = None
-    return [(end + start) / 2 for (_, end), (start, _) in pairwise(columns)]
+    columns: list[tuple[float, float]] = (left_edge + sides).reshape(-1, 2).tolist()
+    # A gap narrower than a gutter is a blank between words, so both sides of it are one column.
+    return [(end + start) / 2 for (_, end), (start, _) in pairwise(columns) if start - end >= least]
 
 
 def contents_entries(lines: Sequence[Line]) -> list[Line]:

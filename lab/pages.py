@@ -140,4 +140,4 @@ def _subject(task: tuple[str, str, Sequence[str]], _opened: Callable[[int], None
     name, store_address, passwords = task
     data = open_store(store_address).get(name)
     isolate()
-    return " ".join(open_document(data, passwords).subject.split())
+    return " ".join(open_document(data, passwords).metadata("subject").split())

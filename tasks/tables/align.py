@@ -60,7 +60,7 @@ def gutters_of(lines: Sequence[Line]) -> list[float]:
         covering[int(cell.bbox.x0 - left_edge) : math.ceil(cell.bbox.x1 - left_edge) + 1] += 1
     sides = np.flatnonzero(np.diff(covering > CROSSED_SHARE * len(rows), prepend=False, append=False))
     least = GUTTER_EM * median(max(cell.size for cell in row) for row in rows)
-    columns: list[tuple[float, float]] = (left_edge + sides).reshape(-1, 2).tolist()
+    columns: list[list[float]] = (left_edge + sides).reshape(-1, 2).tolist()
     # A gap narrower than a gutter is a blank between words, so both sides of it are one column.
     return [(end + start) / 2 for (_, end), (start, _) in pairwise(columns) if start - end >= least]
 

@@ -103,10 +103,15 @@ def test_metadata_that_is_not_there_is_empty() -> None:
     document = pymupdf.open()
     document.new_page()
     empty = MuPdfDocument(document)
-    assert (empty.title, empty.subject, empty.dates) == ("", "", ("", ""))
+    assert (empty.title, empty.metadata("subject"), empty.dates) == ("", "", ("", ""))
     document.set_metadata({"title": "Pump P-200", "subject": "Service", "modDate": "D:20240301", "creationDate": "D:2023"})
     opened = open_document(document.tobytes())
-    assert (opened.page_count, opened.title, opened.subject, opened.is_repaired) == (1, "Pump P-200", "Service", False)
+    assert (opened.page_count, opened.title, opened.metadata("subject"), opened.is_repaired) == (
+        1,
+        "Pump P-200",
+        "Service",
+        False,
+    )
     assert opened.dates == ("D:20240301", "D:2023")
 
 

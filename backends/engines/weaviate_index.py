@@ -128,8 +128,10 @@ class WeaviateIndex:
             return False
         spaces = {name.removeprefix("vector_") for name in schema.names if name.startswith("vector_")}
         columns = {column.name for column in kept_columns(schema, fields) if not column.name.startswith("vector_")}
-        self._column_names = None
-        if self._columns() != columns or self._spaces() != spaces:
+        with self._querying():
+            stored = self._collection().config.get()
+        self._column_names = frozenset(column.name for column in stored.properties)
+        if self._column_names != columns or set(stored.vector_config or ()) != spaces:
             return False
         for doc_ids in batched(without, _IDS_A_QUERY):
             condition = _of_documents(doc_ids)
@@ -262,10 +264,6 @@ class WeaviateIndex:
             with self._querying():
                 self._column_names = frozenset(column.name for column in self._collection().config.get().properties)
         return self._column_names
-
-    def _spaces(self) -> set[str]:
-        with self._querying():
-            return set(self._collection().config.get().vector_config or ())
 
     def _collection(self) -> Any:
         return _collection_object(self._server.client(), self.collection)

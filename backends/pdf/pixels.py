@@ -46,7 +46,28 @@ class EmbeddedImage:
 
     def pixels(self) -> Pixels:
         """Return the image as stored, its mask flattened on white; see the port."""
-        return _native(self._handle)
+        import pymupdf
+        from pymupdf import mupdf
+
+        # Sizes are checked first, since decoding allocates what the image declares.
+        _refuse_false_sizes(self._handle)
+        with rejecting("an image can't be decoded", FailureCode.IMAGE_REJECTED):
+            pixmap = mupdf.fz_get_unscaled_pixmap_from_image(self._handle)
+            space = mupdf.fz_pixmap_colorspace(pixmap)
+            if not space.m_internal:
+                raise BadInputError("an image has no colours", FailureCode.IMAGE_REJECTED)
+            # Spaces of three components are RGB of some kind, whose values are kept as they are stored; Lab has three as well.
+            if mupdf.fz_colorspace_n(space) != 3 or mupdf.fz_colorspace_is_lab(space):
+                pixmap = pymupdf.Pixmap(pymupdf.csRGB, pixmap).this
+            samples = _array(pixmap)
+            rgb = np.ascontiguousarray(samples[:, :, :3])
+            if pixmap.alpha():
+                # MuPDF's colours are premultiplied: add white for the transparent share.
+                rgb = rgb + (255 - samples[:, :, 3:4])
+            mask = self._handle.mask()
+            return (
+                _flattened(rgb, _array(mupdf.fz_get_unscaled_pixmap_from_image(mask))[:, :, -1]) if mask.m_internal else rgb
+            )
 
     def stream(self) -> bytes | None:
         """Return the image's embedded bytes; None if MuPDF no longer has them."""
@@ -88,35 +109,6 @@ def draw(listing: "pymupdf.DisplayList", box: BBox, *, dpi: int, max_pixels: int
         mupdf.fz_run_display_list(listing.this, device, mupdf.FzMatrix(), drawn_area, mupdf.FzCookie())
         mupdf.fz_close_device(device)
     return np.ascontiguousarray(_array(pixmap)[:, :, :3])
-
-
-def _native(image: Any) -> Pixels:
-    from pymupdf import mupdf
-
-    # Sizes are checked first, since decoding allocates what the image declares.
-    _refuse_false_sizes(image)
-    with rejecting("an image can't be decoded", FailureCode.IMAGE_REJECTED):
-        pixmap = mupdf.fz_get_unscaled_pixmap_from_image(image)
-        space = mupdf.fz_pixmap_colorspace(pixmap)
-        if not space.m_internal:
-            raise BadInputError("an image has no colours", FailureCode.IMAGE_REJECTED)
-        # Spaces of three components are RGB of some kind, whose values are kept as they are stored; Lab has three as well.
-        if mupdf.fz_colorspace_n(space) != 3 or mupdf.fz_colorspace_is_lab(space):
-            pixmap = mupdf.fz_convert_pixmap(
-                pixmap,
-                mupdf.FzColorspace(mupdf.FzColorspace.Fixed_RGB),
-                mupdf.FzColorspace(),
-                mupdf.FzDefaultColorspaces(None),
-                mupdf.FzColorParams(),
-                1,
-            )
-        samples = _array(pixmap)
-        rgb = np.ascontiguousarray(samples[:, :, :3])
-        if pixmap.alpha():
-            # MuPDF's colours are premultiplied: add white for the transparent share.
-            rgb = rgb + (255 - samples[:, :, 3:4])
-        mask = image.mask()
-        return _flattened(rgb, _array(mupdf.fz_get_unscaled_pixmap_from_image(mask))[:, :, -1]) if mask.m_internal else rgb
 
 
 def _refuse_false_sizes(image: Any) -> None:
@@ -199,11 +191,7 @@ def page_pixels(pdf: "pymupdf.Document", page: int, *, dpi: int) -> Pixels:
 
 def _sized(pdf: "pymupdf.Document", page: int, dpi: int) -> "pymupdf.Page":
     drawn = pdf[page - 1]
-    _check_size(drawn.rect.width, drawn.rect.height, page, dpi)
-    return drawn
-
-
-def _check_size(width_pt: float, height_pt: float, page: int, dpi: int) -> None:
+    width_pt, height_pt = drawn.rect.width, drawn.rect.height
     problem, size = f"page {page} is too large to draw", f"{width_pt:.0f} × {height_pt:.0f} pt"
     if max(width_pt, height_pt) > MAX_SIDE_PT:
         raise BadInputError(f"{problem}: {size}", FailureCode.PAGE_TOO_LARGE, page)
@@ -211,3 +199,4 @@ def _check_size(width_pt: float, height_pt: float, page: int, dpi: int) -> None:
         largest_dpi = int(72 * (MAX_PIXELS / (width_pt * height_pt)) ** 0.5)
         message = f"{problem} at {dpi} dpi: {size}; at {largest_dpi} dpi it can be drawn"
         raise BadInputError(message, FailureCode.PAGE_TOO_LARGE, page)
+    return drawn

@@ -87,14 +87,7 @@ def is_heading_background(parts: Sequence[Part], lines: Sequence[Line]) -> bool:
     if any(not part.images or part.strokes for part in parts):
         return False
     box = union(part.bbox for part in parts)
-    words = [line.bbox for line in lines if _runs_through(line.bbox, box)]
-    return 0 < len(words) <= MOST_HEADING_LINES and _worded_share(words, box) >= HEADING_SHARE
-
-
-def _runs_through(line: BBox, box: BBox) -> bool:
-    """Return whether a line is on a box, or extends beyond its sides."""
-    return line.gap_x(box) < 0 and box.y0 <= line.centre_y <= box.y1
-
-
-def _worded_share(words: Sequence[BBox], box: BBox) -> float:
-    return sum((word & box).area for word in words) / box.area
+    # A line may extend beyond the sides of its background.
+    words = [line.bbox for line in lines if line.bbox.gap_x(box) < 0 and box.y0 <= line.bbox.centre_y <= box.y1]
+    worded = sum((word & box).area for word in words)
+    return 0 < len(words) <= MOST_HEADING_LINES and worded >= HEADING_SHARE * box.area

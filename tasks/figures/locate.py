@@ -152,30 +152,16 @@ def _is_table_of_pictures(marks: Sequence[Mark], pictures: Sequence[BBox], text:
     return is_table(Part(union(rules), tuple(marks)), text.lines, pictures)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tiles:
-    """Images that make one picture, and the box around them."""
-
-    bbox: BBox
-    images: tuple[Image, ...]
-
-
 def join_images(images: Sequence[Image], rules: Sequence[BBox]) -> list[PictureRegion]:
     """Return the pictures that a page's images make: strips and tiles that touch along a whole side, without a rule, are one."""
-    groups = [_Tiles(image.bbox, (image,)) for image in images]
+    parts = [Part(image.bbox, images=(PictureRegion(image.bbox, Kind.RASTER, image),)) for image in images]
     # Rows are joined once they are complete: before, their sides differ from those of the row above.
     for _ in ("tiles", "rows"):
-        touching = clusters(groups, lambda first, second: _share_side(first.bbox, second.bbox, rules))
-        groups = [
-            _Tiles(union(tiles.bbox for tiles in row), tuple(image for tiles in row for image in tiles.images))
-            for row in touching
+        parts = [
+            Part(union(part.bbox for part in group), images=tuple(image for part in group for image in part.images))
+            for group in clusters(parts, lambda first, second: _share_side(first.bbox, second.bbox, rules))
         ]
-    return [
-        PictureRegion(group.bbox, Kind.RASTER, group.images[0])
-        if len(group.images) == 1
-        else PictureRegion(group.bbox, Kind.COMPOSITE)
-        for group in groups
-    ]
+    return [part.images[0] if len(part.images) == 1 else PictureRegion(part.bbox, Kind.COMPOSITE) for part in parts]
 
 
 def _share_side(a: BBox, b: BBox, rules: Sequence[BBox]) -> bool:
@@ -231,7 +217,8 @@ def _is_picture(part: Part, text: PageText) -> bool:
         return paragraphs <= MOST_PARAGRAPH_LINES
     if paragraphs > MOST_PARAGRAPHS:
         return False
-    return part.strokes >= FEWEST_STROKES or has_bars(part, text.lines) or _has_shapes(part)
+    filled = sum(mark.filled and not mark.is_rule for mark in part.marks)
+    return part.strokes >= FEWEST_STROKES or filled >= FEWEST_FILLED or has_bars(part, text.lines)
 
 
 def _is_of_column(part: Part, pictures: Sequence[Part]) -> bool:
@@ -244,11 +231,6 @@ def _is_of_column(part: Part, pictures: Sequence[Part]) -> bool:
         and 1 / SAME_SIZE <= max(part.bbox.height, 1.0) / picture.bbox.height <= SAME_SIZE
     ]
     return len(alike) >= FEWEST_ALIKE
-
-
-def _has_shapes(part: Part) -> bool:
-    """Return whether there are enough filled shapes for a picture."""
-    return sum(mark.filled and not mark.is_rule for mark in part.marks) >= FEWEST_FILLED
 
 
 def captioned_parts(parts: Sequence[Part], graphics: Sequence[Part], text: PageText, page: BBox) -> list[list[Part]]:
@@ -381,18 +363,14 @@ def with_labels(region: PictureRegion, labels: Sequence[BBox], *, has_bars: bool
         return region
     across = CHART_GAP_PT if has_bars else LABEL_GAP_PT
     overhang = max(OVERHANG_PT, BAR_NAME_SHARE * region.bbox.width if has_bars else 0.0)
-    box = region.bbox
+    box = drawing = region.bbox
     while True:
         # A label may bring further labels near. The overhang is measured from the drawing alone: from the grown box,
         # it would have no limit.
         around = BBox(box.x0 - across, box.y0 - LABEL_GAP_PT, box.x1 + across, box.y1 + LABEL_GAP_PT)
         close = (label for label in labels if overlap(label, around) and not box.contains(label))
-        larger = union([box, *(label for label in close if _overhang(label, region.bbox) <= overhang)])
-        if larger == box or larger.area > MOST_GROWTH * region.bbox.area:
+        reaching = (label for label in close if max(label.x1 - drawing.x1, drawing.x0 - label.x0) <= overhang)
+        larger = union([box, *reaching])
+        if larger == box or larger.area > MOST_GROWTH * drawing.area:
             return replace(region, bbox=box)
         box = larger
-
-
-def _overhang(label: BBox, box: BBox) -> float:
-    """Return how far a label extends beyond the left or the right side of a drawing."""
-    return max(0.0, label.x1 - box.x1, box.x0 - label.x0)

@@ -6,7 +6,6 @@ from itertools import chain
 
 import numpy as np
 import scipy  # its submodules are loaded when they are used: a search needs none
-from numpy.typing import NDArray
 
 from schemas.documents import Kind, Line
 from schemas.drawings import Mark
@@ -163,33 +162,19 @@ def join_marks(page: BBox, marks: Sequence[Mark], body: Sequence[Line]) -> list[
 
 
 def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
-    """Group boxes within a few points of each other, in linear time.
-
-    The boxes are painted on a coarse grid, reduced to the columns and rows where a box begins or ends; connected cells are one
-    group.
-    """
+    """Group boxes within a few points of each other, in linear time: painted on a coarse grid, connected cells are one group."""
     if not boxes:
         return []
     sides = np.fromiter(chain.from_iterable(boxes), float, 4 * len(boxes)).reshape(-1, 2, 2)
-    # Boxes are cut to the page, since the arrays would be as large as the distance of one far outside.
+    # Boxes are cut to the page, since the grid would be as large as the distance of one far outside.
     last_cell = np.array((page.x1, page.y1)) // CELL_PT + 3
     cells = np.clip((sides + np.array(((-1,), (1,))) * JOIN_PT / 2) // CELL_PT, 0, last_cell).astype(int)
-    cells[:, 1] += 1
-    across, down = _closed_up(cells[:, :, 0]), _closed_up(cells[:, :, 1])
-    # Painting each box cell by cell took most of the time: mark its corners, and sum them up.
-    edges = np.zeros((down.max() + 1, across.max() + 1), dtype=int)
-    for row, column, step in ((0, 0, 1), (0, 1, -1), (1, 0, -1), (1, 1, 1)):
-        np.add.at(edges, (down[:, row], across[:, column]), step)
-    labels, _ = scipy.ndimage.label(edges.cumsum(axis=0).cumsum(axis=1) > 0)
+    grid = np.zeros(cells.max(axis=(0, 1))[::-1] + 1, dtype=bool)
+    for (x0, y0), (x1, y1) in cells.tolist():
+        grid[y0 : y1 + 1, x0 : x1 + 1] = True
+    labels, _ = scipy.ndimage.label(grid)
     # All cells of a box are connected, so the label of its first cell is that of its group.
     groups: dict[int, list[int]] = {}
-    for index, label in enumerate(labels[down[:, 0], across[:, 0]].tolist()):
+    for index, label in enumerate(labels[cells[:, 0, 1], cells[:, 0, 0]].tolist()):
         groups.setdefault(label, []).append(index)
     return list(groups.values())
-
-
-def _closed_up(ends: NDArray[np.int_]) -> NDArray[np.int_]:
-    """Renumber the columns or rows of a grid, keeping those where something begins or ends."""
-    is_end = np.zeros(ends.max() + 1, dtype=int)
-    is_end[ends] = 1
-    return (is_end.cumsum() - 1)[ends]

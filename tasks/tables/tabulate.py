@@ -102,10 +102,9 @@ def tabulate(
     # The grid of a layout model has no cells over several columns that could be split.
     if ruling.found_by is not FoundBy.LAYOUT:
         cells = split_columns(cells, seen_lines, letters_of)
-    box = union(cell for row in cells for cell in row if cell is not None).rounded()
-    lines_of_cells = iter(
-        _lines_by_cell([cell for row in cells for cell in row if cell is not None], box, seen_lines, letters_of)
-    )
+    own_cells = [cell for row in cells for cell in row if cell is not None]
+    box = union(own_cells).rounded()
+    lines_of_cells = iter(_lines_by_cell(own_cells, box, seen_lines, letters_of))
     bands = [
         tuple(None if cell is None else TableCell(cell, _unbroken(next(lines_of_cells))) for cell in row) for row in cells
     ]
@@ -234,17 +233,15 @@ def _words(
 ) -> Iterator[tuple[CellLine, int]]:
     """Yield each word of a line with its cell's index; with ``stays``, words in no cell get the nearest."""
     sides = np.array(boxes, dtype=np.float64).reshape(-1, 4)
-    centres = (sides[:, :2] + sides[:, 2:]) / 2
-    holders = np.array(_holders(centres, centres, cells))
+    centres = (sides[:, None, :2] + sides[:, None, 2:]) / 2
+    apart = np.maximum(np.maximum(cells[:, :2] - centres, centres - cells[:, 2:]), 0.0).sum(axis=2)
+    nearest, is_inside = apart.argmin(axis=1), apart.min(axis=1) == 0
     for word in _WORD.finditer(text):
-        cells_of_letters = holders[word.start() : word.end()]
-        part = CellLine(word[0], union(BBox(*box) for box in boxes[word.start() : word.end()]))
-        if (cells_of_letters >= 0).any():
-            yield part, int(np.bincount(cells_of_letters[cells_of_letters >= 0]).argmax())
-        elif stays:
-            middle = centres[word.start() : word.end()].mean(axis=0)
-            apart = np.maximum(np.maximum(cells[:, :2] - middle, middle - cells[:, 2:]), 0.0)
-            yield part, int(apart.sum(axis=1).argmin())
+        letters = slice(*word.span())
+        inside = nearest[letters][is_inside[letters]]
+        if inside.size or stays:
+            part = CellLine(word[0], union(BBox(*box) for box in boxes[letters]))
+            yield part, int(np.bincount(inside if inside.size else nearest[letters]).argmax())
 
 
 def _holders(low: NDArray[np.float64], high: NDArray[np.float64], cells: NDArray[np.float64]) -> list[int]:

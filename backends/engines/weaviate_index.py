@@ -18,11 +18,7 @@ import pyarrow as pa
 
 from backends.engines.analyser import query_terms
 from backends.engines.index_rows import (
-    FIGURES,
-    LABELS,
-    NAMES,
-    PAGES,
-    SECTIONS,
+    FILTERED,
     Ranked,
     added_columns,
     check_columns,
@@ -54,23 +50,10 @@ On 23,000 real vectors recall@10 is .907 with 100, .949 with 200, .961 with 256,
 MOST = 10_000
 """Most rows of one answer: the server's ``QUERY_MAXIMUM_RESULTS``."""
 
-_FILTERABLE = frozenset(
-    (
-        NAMES,
-        PAGES,
-        SECTIONS,
-        FIGURES,
-        LABELS,
-        "modality",
-        "doc_id",
-        "page",
-        "date",
-        "language",
-        "doc_type",
-        ACCESS,
-        SUPERSEDED,
-    )
-)
+_FILTERABLE = {
+    *(column.name for column in FILTERED),
+    *("modality", "doc_id", "page", "date", "language", "doc_type", ACCESS, SUPERSEDED),
+}
 _IDS_A_QUERY = 500
 _TRUSTED_S = 1.0
 """Seconds after an answer without another check of the port, which costs a tenth of a search."""

@@ -64,7 +64,7 @@ def runs_right_to_left(text: str) -> bool:
 
 def has_right_to_left(text: str) -> bool:
     """Return whether a text has a letter of a right-to-left script."""
-    return not text.isascii() and _RIGHT_TO_LEFT.search(text) is not None
+    return _RIGHT_TO_LEFT.search(text) is not None
 
 
 def with_ligatures_in_order(text: str, boxes: Sequence[Sequence[float]]) -> tuple[str, list[Sequence[float]]]:
@@ -265,9 +265,11 @@ class LineLetters:
         line_letters = self._find(line)
         return None if line_letters is None else line_letters.direction
 
-    def keep(self, line: Line, letters: Letters) -> None:
-        """Store the letters of a line made of the page's lines."""
-        self._made[line.bbox, line.text] = letters
+    def respelled(self, line: Line, letters: Letters, bbox: BBox | None = None) -> Line:
+        """Return a line, in another box if one is given, with other letters, whose positions are stored."""
+        made = line._replace(text=escape(letters.text), bbox=bbox or line.bbox)
+        self._made[made.bbox, made.text] = letters
+        return made
 
     def _find(self, line: Line) -> Letters | None:
         stored_letters = self._made.get((line.bbox, line.text))
@@ -311,11 +313,9 @@ def _split_at_gutters(line: Line, letters: LineLetters) -> list[Line]:
     for start, end in pairwise([0, *ends, len(order)]):
         reach = union(level_boxes[at] for at in order[start:end])
         part_letters = [at for at, box in enumerate(level_boxes) if reach.x0 <= box.centre_x <= reach.x1]
-        words = "".join(text[at] for at in part_letters)
+        part = Letters("".join(text[at] for at in part_letters), [boxes[at] for at in part_letters], level)
         box = turned(union(level_boxes[at] for at in part_letters), back).rounded()
-        part = line._replace(bbox=box, text=escape(words))
-        letters.keep(part, Letters(words, [boxes[at] for at in part_letters], level))
-        parts.append(part)
+        parts.append(letters.respelled(line, part, box))
     return parts if len(parts) > 1 else [line]
 
 
@@ -352,11 +352,10 @@ def _joined(row: Sequence[Line], letters: LineLetters) -> Line:
     parts_with_boxes = [letters(line) for line in row]
     level_boxes = [turned(box, level) for _, boxes in parts_with_boxes for box in boxes]
     text, boxes = logical_order("".join([text for text, _ in parts_with_boxes]), level_boxes)
-    main = max(row, key=lambda line: len(line.text))
-    line = main._replace(block=row[0].block, bbox=union(line.bbox for line in row), text=escape(text))
+    main = max(row, key=lambda line: len(line.text))._replace(block=row[0].block)
     back = level[0], -level[1]
-    letters.keep(line, Letters(text, [turned(box, back) for box in boxes], level))
-    return line
+    in_order = Letters(text, [turned(box, back) for box in boxes], level)
+    return letters.respelled(main, in_order, union(line.bbox for line in row))
 
 
 def _continues(before: Line, line: Line) -> bool:

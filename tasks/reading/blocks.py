@@ -16,7 +16,7 @@ from schemas.drawings import PageLine
 from schemas.geometry import BBox, is_level, union
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.join import wraps
-from tasks.tables.rows import upright
+from tasks.tables.rows import as_stored, upright
 
 FEWEST_LETTERS, FEWEST_JUSTIFIED = 20, 4
 """Minimum letters of a line that may be justified, and minimum lines that end at one place."""
@@ -88,10 +88,12 @@ def regroup_lines(
 
     ``frames`` are boxes drawn around lines, of which no block has lines inside and outside.
     """
+    lines = [PageLine(line._replace(bbox=upright(line.bbox, rotation)), is_visible) for line, is_visible in lines]
     rights = _column_sides([line for line, _ in lines])
     order = {id(line): number for number, line in enumerate(lines)}
     blocks: list[_Block] = []
-    for label, group, rows in _in_columns(_groups(lines, regions, frames), rotation):
+    groups = _groups(lines, regions, rotation, [upright(frame, rotation) for frame in frames])
+    for label, group, rows in _in_columns(groups):
         if label is LayoutLabel.FORMULA:
             parts = _by_block(group)
         elif label is LayoutLabel.TABLE:
@@ -99,7 +101,7 @@ def regroup_lines(
         else:
             parts = [
                 [line for row in block for line in row.lines]
-                for items in _items_beside(rows, rotation, label)
+                for items in _items_beside(rows, label)
                 for block in _paragraphs(items, label, rights)
             ]
         table = _position(group, order) if label is LayoutLabel.TABLE else None  # its rows stay together
@@ -107,7 +109,7 @@ def regroup_lines(
     # The sort is stable, so that blocks with one position, such as the rows of a table, stay in their order.
     blocks.sort(key=itemgetter(0))
     return [
-        PageLine(line._replace(block=number, label=label), is_visible)
+        PageLine(line._replace(block=number, label=label, bbox=as_stored(line.bbox, rotation)), is_visible)
         for number, (_, label, block) in enumerate(_joined_to_drop_caps(blocks))
         for line, is_visible in _with_drop_cap(block)
     ]
@@ -157,10 +159,10 @@ def _position(lines: Sequence[PageLine], order: dict[int, int]) -> float:
 
 
 def _groups(
-    lines: Sequence[PageLine], regions: Sequence[PageRegion], frames: Sequence[BBox]
+    lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation: int, frames: Sequence[BBox]
 ) -> Iterator[tuple[LayoutLabel | None, list[PageLine]]]:
     """Yield the lines of each region, with its label, and of the rest the PDF reader's blocks, each frame's apart."""
-    boxes = [(at, box) for at, region in enumerate(regions) for box in region.lines]
+    boxes = [(at, upright(box, rotation)) for at, region in enumerate(regions) for box in region.lines]
     sides = np.array([box for _, box in boxes], dtype=np.float64).reshape(-1, 4)
     holders = [_holder(line.bbox, sides) for line, _ in lines]
     framed = _frames_of([line for line, _ in lines], frames)
@@ -194,19 +196,19 @@ def _frames_of(lines: Sequence[Line], frames: Sequence[BBox]) -> list[int]:
 
 
 def _in_columns(
-    groups: Iterator[tuple[LayoutLabel | None, list[PageLine]]], rotation: int
+    groups: Iterator[tuple[LayoutLabel | None, list[PageLine]]],
 ) -> Iterator[tuple[LayoutLabel | None, list[PageLine], list[Row]]]:
     """Yield groups of lines with their rows. Text in columns is split by the PDF reader's blocks: rows would mix the columns."""
     for label, group in groups:
-        rows = _rows(group, rotation)
-        beside = 0 if label in (LayoutLabel.FORMULA, LayoutLabel.TABLE) else sum(_has_gutter(row, rotation) for row in rows)
+        rows = _rows(group)
+        beside = 0 if label in (LayoutLabel.FORMULA, LayoutLabel.TABLE) else sum(map(_has_gutter, rows))
         if label is LayoutLabel.PICTURE or (beside >= FEWEST_BESIDE and 2 * beside > len(rows)):
-            yield from ((label, part, _rows(part, rotation)) for part in _by_block(group))
+            yield from ((label, part, _rows(part)) for part in _by_block(group))
         else:
             yield label, group, rows
 
 
-def _items_beside(rows: Sequence[Row], rotation: int, label: LayoutLabel | None) -> Iterator[list[Row]]:
+def _items_beside(rows: Sequence[Row], label: LayoutLabel | None) -> Iterator[list[Row]]:
     """Yield runs of rows, items that are level with one another apart; those of a drawing's parts have bare numbers."""
     run: list[Row] = []
     for row in rows:
@@ -222,15 +224,14 @@ def _items_beside(rows: Sequence[Row], rotation: int, label: LayoutLabel | None)
             yield run
             run = []
         for start, end in pairwise([*starts, len(row.lines)]):
-            lines = list(row.lines[start:end])
-            yield [_row(lines, {id(line): upright(line.line.bbox, rotation) for line in lines})]
+            yield [_row(row.lines[start:end])]
     if run:
         yield run
 
 
-def _has_gutter(row: Row, rotation: int) -> bool:
+def _has_gutter(row: Row) -> bool:
     """Return whether a row has two long pieces with a gutter between them."""
-    boxes = [upright(line.bbox, rotation) for line, _ in row.lines if len(line.text.strip()) >= FEWEST_LETTERS]
+    boxes = [line.bbox for line, _ in row.lines if len(line.text.strip()) >= FEWEST_LETTERS]
     return any(left_box.gap_x(right_box) > GUTTER_EM * row.size for left_box, right_box in pairwise(boxes))
 
 
@@ -266,34 +267,30 @@ def _by_block(lines: Sequence[PageLine]) -> list[list[PageLine]]:
     return list(blocks.values())
 
 
-def _rows(lines: Sequence[PageLine], rotation: int) -> list[Row]:
+def _rows(lines: Sequence[PageLine]) -> list[Row]:
     """Return the rows of a block from top to bottom."""
-    boxes = {id(line): upright(line.line.bbox, rotation) for line in lines}
     rows: list[list[PageLine]] = []
-    for line in sorted(lines, key=lambda line: sum(boxes[id(line)][1::2])):
-        box = boxes[id(line)]
-        if rows and all(
-            is_level(box, boxes[id(row_line)]) and box.gap_x(boxes[id(row_line)]) >= -1 for row_line in rows[-1]
-        ):
+    for line in sorted(lines, key=lambda read: read.line.bbox.y0 + read.line.bbox.y1):
+        box = line.line.bbox
+        if rows and all(is_level(box, row_line.bbox) and box.gap_x(row_line.bbox) >= -1 for row_line, _ in rows[-1]):
             rows[-1].append(line)
         else:
             rows.append([line])
-    return [_row(row, boxes) for row in rows]
+    return [*map(_row, rows)]
 
 
-def _row(row: list[PageLine], boxes: dict[int, BBox]) -> Row:
-    right_to_left = runs_right_to_left("".join(line.line.text for line in row))
-    row.sort(key=lambda line: boxes[id(line)].x0, reverse=right_to_left)
-    main = max(row, key=lambda line: len(line.line.text.strip()))
-    text = " ".join(line.line.text.strip() for line in row)
+def _row(lines: Sequence[PageLine]) -> Row:
+    right_to_left = runs_right_to_left("".join(line.text for line, _ in lines))
+    in_order = sorted(lines, key=lambda read: read.line.bbox.x0, reverse=right_to_left)
+    main = max((line for line, _ in in_order), key=lambda line: len(line.text.strip()))
     return Row(
-        tuple(row),
-        union(boxes[id(line)] for line in row),
-        main.line.size,
-        main.line.bold,
-        main.line.mono,
-        text,
-        boxes[id(main)].y1,
+        tuple(in_order),
+        union(line.bbox for line, _ in lines),
+        main.size,
+        main.bold,
+        main.mono,
+        " ".join(line.text.strip() for line, _ in in_order),
+        main.bbox.y1,
     )
 
 

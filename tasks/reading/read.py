@@ -4,7 +4,7 @@ import re
 import unicodedata
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import compress, pairwise
@@ -38,10 +38,7 @@ _MARKS = dict(
 
 _DOTLESS = {"ı": "i", "ȷ": "j"}
 _WRITTEN = "`^~"
-"""Accents that occur in programs, paths and versions, too."""
-
-_LETTERS = "".join(map(chr, range(0x250)))
-"""The Unicode range of Latin letters with one accent, and of their base letters."""
+"""Accents that occur in programs, paths and versions, too: they count only over a letter that Unicode has with them."""
 
 _OVERLAP = 0.6
 """Minimum share of the narrower one's width that an accent and its letter have in common. Of 13,148 accents on the first pages
@@ -100,32 +97,10 @@ WORD_GAP, WORD_GAP_EM = 1.3, 0.1
 """Gap between the letters of two words: so many times the usual one, and more, in ems."""
 
 
-def _composed_letter(letter: str, accent: str) -> str:
-    return unicodedata.normalize("NFC", _DOTLESS.get(letter, letter) + _MARKS[accent])
-
-
-def _beside_letters() -> Iterator[str]:
-    """Yield patterns for the neighbours of an accent that may be drawn over a letter."""
-    letter, accents = r"[^\W\d_]", "".join(_MARKS.keys() - set(_WRITTEN))
-    yield f"(?<=[{accents}])(?={letter})|(?<={letter}[{accents}])"
-    for accent in _WRITTEN:
-        bases = "".join(base for base in _LETTERS if base.isalpha() and len(_composed_letter(base, accent)) == 1)
-        yield f"(?<={re.escape(accent)})(?=[{bases}])"
-
-
-_MAY_STAND_OVER = re.compile(f"[{re.escape(''.join(_MARKS))}](?:{'|'.join(_beside_letters())})")
-"""An accent beside a letter. One that occurs in programs, too, counts only before a letter that Unicode has with it.
-
-Reading the positions of letters is a tenth of the time of a page; this limits it to 290 of 6,561 first pages.
-"""
-
-
-def with_accents(lines: Sequence[PageLine], letters: LineLetters) -> Sequence[PageLine]:
+def with_accents(lines: Iterable[PageLine], letters: LineLetters) -> list[PageLine]:
     """Return lines with each accent composed with its letter."""
-    if not _MAY_STAND_OVER.search("\n".join([read.line.text for read in lines])):
-        return lines
     return [
-        PageLine(_composed(read.line, letters), read.is_visible) if _MAY_STAND_OVER.search(read.line.text) else read
+        read if _MARKS.keys().isdisjoint(read.line.text) else PageLine(_composed(read.line, letters), read.is_visible)
         for read in lines
     ]
 
@@ -142,8 +117,11 @@ def _composed(line: Line, letters: LineLetters) -> Line:
             continue
         # TeX draws the accent first, and a cedilla last.
         for over in (at + 1, at - 1):
-            if 0 <= over < len(text) and text[over].isalpha() and _share(level_boxes[at], level_boxes[over]) >= _OVERLAP:
-                characters[over] = _composed_letter(characters[over], accent)
+            if not (0 <= over < len(text) and text[over].isalpha()):
+                continue
+            composed = unicodedata.normalize("NFC", _DOTLESS.get(characters[over], characters[over]) + _MARKS[accent])
+            if _share(level_boxes[at], level_boxes[over]) >= _OVERLAP and (len(composed) == 1 or accent not in _WRITTEN):
+                characters[over] = composed
                 character_boxes[over], is_kept[at] = union((character_boxes[over], character_boxes[at])), False
                 break
     if all(is_kept):
@@ -151,9 +129,7 @@ def _composed(line: Line, letters: LineLetters) -> Line:
     words = [*compress(characters, is_kept)]
     # A letter without a composed form in Unicode is two characters in one box.
     spread = [box for word, box in zip(words, compress(character_boxes, is_kept), strict=True) for _ in word]
-    composed = line._replace(text=escape("".join(words)))
-    letters.keep(composed, Letters("".join(words), spread, level))
-    return composed
+    return letters.respelled(line, Letters("".join(words), spread, level))
 
 
 def _share(accent_box: BBox, letter_box: BBox) -> float:
@@ -194,10 +170,9 @@ def _raised_over(mark: Line, lines: Sequence[Line]) -> Line | None:
 
 def _with_mark(line: Line, mark: Line, letters: LineLetters) -> Line:
     (text, boxes), (mark_text, mark_boxes) = letters(line), letters(mark)
-    words = text.rstrip() + as_superscript(mark_text.strip())
-    marked = line._replace(text=escape(words), bbox=line.bbox | mark.bbox)
-    letters.keep(marked, Letters(words, [*boxes[: len(text.rstrip())], *mark_boxes[: len(mark_text.strip())]], (1, 0)))
-    return marked
+    text, mark_text = text.rstrip(), as_superscript(mark_text.strip())
+    marked = Letters(text + mark_text, [*boxes[: len(text)], *mark_boxes[: len(mark_text)]], (1, 0))
+    return letters.respelled(line, marked, line.bbox | mark.bbox)
 
 
 def drawn_bullets(marks: Sequence[Mark], lines: Sequence[PageLine]) -> tuple[list[Mark], list[PageLine]]:
@@ -254,19 +229,15 @@ def _struck_out(line: Line, rule: BBox, letters: LineLetters) -> Line:
     ]
     words = "".join([text[at] for at in struck]).strip()
     start = text.find(words, *struck[:1])
-    before, after = text[:start], text[start + len(words) :]
+    end = start + len(words)
+    before, after = text[:start], text[end:]
     if len(words) < 2 or re.search(r"\w$", before) or re.match(r"\w", after) or letters.direction(line) != (1, 0):
         return line
-    marked = f"{before}~~{words}~~{after}"
-    first, last = (boxes[at] for at in (start, start + len(words) - 1))
+    first, last = boxes[start], boxes[end - 1]
     # The signs have no width, so that nothing takes them for letters.
     opening, closing = [(first[0], first[1], first[0], first[3])] * 2, [(last[2], last[1], last[2], last[3])] * 2
-    end = start + len(words)
-    struck_line = line._replace(text=escape(marked))
-    letters.keep(
-        struck_line, Letters(marked, [*boxes[:start], *opening, *boxes[start:end], *closing, *boxes[end:]], (1, 0))
-    )
-    return struck_line
+    marked_boxes = [*boxes[:start], *opening, *boxes[start:end], *closing, *boxes[end:]]
+    return letters.respelled(line, Letters(f"{before}~~{words}~~{after}", marked_boxes, (1, 0)))
 
 
 def _is_level_rule(mark: Mark) -> bool:
@@ -462,17 +433,15 @@ def _cut_at_rules(lines: Sequence[PageLine], marks: Sequence[Mark], letters: Lin
             inked = [at for at in range(start, end) if text[at] not in " |[]"]
             if inked:
                 words, some = text[inked[0] : inked[-1] + 1], boxes[inked[0] : inked[-1] + 1]
-                piece = line._replace(text=escape(words), bbox=line.bbox._replace(x0=some[0][0], x1=some[-1][2]).rounded())
-                letters.keep(piece, Letters(words, some, (1, 0)))
-                yield PageLine(piece, is_visible)
+                box = line.bbox._replace(x0=some[0][0], x1=some[-1][2]).rounded()
+                yield PageLine(letters.respelled(line, Letters(words, some, (1, 0)), box), is_visible)
 
 
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
-    lines = list(with_accents(list(page.lines), letters))
+    lines = with_accents(page.lines, letters)
     lines = [PageLine(_joined_letters(line, letters), is_visible) for line, is_visible in lines]
     lines = list(with_raised_marks(lines, letters))
-    words = [line.text for line, _ in lines]
-    if not "".join(words).isascii() and any(map(has_right_to_left, words)):
+    if any(has_right_to_left(line.text) for line, _ in lines):
         lines = list(in_logical_order(lines, letters))
     if has_words_as_images(page.images):
         spelled = spelled_lines(page.replacement_texts(), page.images, page.number)
@@ -498,11 +467,8 @@ def _joined_letters(line: Line, letters: LineLetters) -> Line:
     # Every letter needs a box, also a blank put between two words: any blank's of the line will do.
     blank = next((boxes[at] for at, letter in enumerate(text) if letter.isspace()), boxes[0])
     inked_in_order = iter(inked)
-    spaced = line._replace(text=escape(joined))
-    letters.keep(
-        spaced, Letters(joined, [blank if letter == " " else boxes[next(inked_in_order)] for letter in joined], (1, 0))
-    )
-    return spaced
+    joined_boxes = [blank if letter == " " else boxes[next(inked_in_order)] for letter in joined]
+    return letters.respelled(line, Letters(joined, joined_boxes, (1, 0)))
 
 
 def is_unreadable(lines: Sequence[PageLine]) -> bool:

@@ -45,8 +45,7 @@ def test_one_with_a_place_of_its_own_stays_as_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["V2.9~pre1", "x^2", "`halcmd`", "cd ~/pumps"])
-def test_letter_positions_are_not_read_for_accents_in_programs(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backends.pdf.page.read_letters", lambda _page, line: pytest.fail(line.text))
+def test_accents_in_programs_stay_as_they_are(text: str) -> None:
     assert _text(_read(f"({text})")) == text
 
 

@@ -159,7 +159,7 @@ def _with_block(
     target = block_of(correction, as_read)
     if target is None:
         return None
-    block = next(block for block in document.blocks if block.order == target.order)
+    block = document.blocks[target.order]
     match correction.kind:
         case CorrectionKind.TITLE:
             return _with_title(document, block, escape(correction.value))
@@ -174,33 +174,32 @@ def _with_title(document: StructuredDocument, heading: Block, title: str) -> Str
     renamed = _replaced(document, replace(heading, text=" ".join([title, *_tags(heading.text)])))
     if not path or not same_title(path[-1], heading.text):
         return renamed
-    depth = len(path)
-    section = _run(document, heading, lambda block: block.section_path[:depth] == path)
-    return _moved(renamed, section, lambda earlier: (*earlier[: depth - 1], title, *earlier[depth:]))
+    return _with_path_below(renamed, heading, (*path[:-1], title))
 
 
 def _with_kind(document: StructuredDocument, block: Block, kind: BlockKind) -> StructuredDocument | None:
     """Return the document with a block of another kind, and the sections that this begins or ends."""
     if kind is BlockKind.MARGIN and placeholders(block.text):
         return None  # its figures would lose their place
-    path, depth = block.section_path, len(block.section_path)
+    path = block.section_path
     if kind is BlockKind.HEADING and block.kind is not BlockKind.HEADING:
         title = " ".join(strip(block.text).split())
         changed = _replaced(
-            document, replace(block, kind=kind, level=depth + 1, furniture=None, text=" ".join(block.text.split()))
+            document, replace(block, kind=kind, level=len(path) + 1, furniture=None, text=" ".join(block.text.split()))
         )
-        section = _run(
-            document,
+        return _moved(
+            changed,
             block,
-            lambda later: later is block or (later.kind is not BlockKind.HEADING and later.section_path == path),
+            lambda later: (
+                later.order == block.order or (later.kind is not BlockKind.HEADING and later.section_path == path)
+            ),
+            lambda _: (*path, title),
         )
-        return _moved(changed, section, lambda _: (*path, title))
     changed = _replaced(document, replace(block, kind=kind, level=None, furniture=None))
     if block.kind is not BlockKind.HEADING or not path or kind is BlockKind.HEADING:
         return changed
-    before = next((earlier.section_path for earlier in reversed(document.blocks[: document.blocks.index(block)])), ())
-    section = _run(document, block, lambda later: later.section_path[:depth] == path)
-    return _moved(changed, section, lambda earlier: (*before, *earlier[depth:]))
+    before = document.blocks[block.order - 1].section_path if block.order else ()
+    return _with_path_below(changed, block, before)
 
 
 def _with_cell(
@@ -258,15 +257,25 @@ def _replaced(document: StructuredDocument, changed: Block) -> StructuredDocumen
     return replace(document, blocks=tuple(blocks))
 
 
-def _run(document: StructuredDocument, first: Block, belongs: Callable[[Block], bool]) -> set[int]:
-    """Return the orders of a block and those after it, up to the first that doesn't belong."""
-    return {block.order for block in takewhile(belongs, document.blocks[document.blocks.index(first) :])}
+def _with_path_below(document: StructuredDocument, heading: Block, titles: tuple[str, ...]) -> StructuredDocument:
+    """Return the document with other titles in place of a heading's path, above all blocks of its section."""
+    path, depth = heading.section_path, len(heading.section_path)
+    return _moved(
+        document,
+        heading,
+        lambda block: block.section_path[:depth] == path,
+        lambda earlier: (*titles, *earlier[depth:]),
+    )
 
 
 def _moved(
-    document: StructuredDocument, orders: set[int], path: Callable[[tuple[str, ...]], tuple[str, ...]]
+    document: StructuredDocument,
+    first: Block,
+    belongs: Callable[[Block], bool],
+    path: Callable[[tuple[str, ...]], tuple[str, ...]],
 ) -> StructuredDocument:
-    """Return the document with other sections above some blocks and the figures in them."""
+    """Return the document with other sections above a block and those after it that belong to it, and their figures."""
+    orders = {block.order for block in takewhile(belongs, document.blocks[first.order :])}
     blocks = (
         replace(block, section_path=path(block.section_path)) if block.order in orders else block
         for block in document.blocks

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain, takewhile
 from statistics import median
 from typing import NamedTuple
@@ -95,9 +95,9 @@ class Headings:
         """Return whether two lines are one heading by the outline, even in separate blocks."""
         return following in self._wholes.get(line, ())
 
-    def level_of(self, lines: Sequence[Line]) -> int | None:
+    def level_of(self, line: Line) -> int | None:
         """Return the level of a heading, from 1; None for other lines."""
-        return self._level.get(lines[0]) if lines else None
+        return self._level.get(line)
 
     def path(self) -> "SectionPath":
         """Return a walk through the document that gives each block its section."""
@@ -105,46 +105,29 @@ class Headings:
 
     def _by_outline(self, lines: Sequence[Line]) -> dict[Line, int]:
         """Find each entry of the outline on its page: the line or lines with the same words."""
-        on_page: dict[int, list[_LineWords]] = {entry.page: [] for entry in self._outline}
+        on_page: dict[int, list[Line]] = {entry.page: [] for entry in self._outline}
         for line in lines:
             if line.page in on_page:
-                letters = title_letters(line.text)
-                on_page[line.page].append(_LineWords(line, letters, without_number(f"{line.text} ")))
+                on_page[line.page].append(line)
+        runs = {page: [*_title_runs(page_lines)] for page, page_lines in on_page.items()}
         levels: dict[Line, int] = {}
         for entry in self._outline:
-            self._note(entry, self._matches(entry, title_letters(entry.title), "", on_page[entry.page], levels), levels)
+            title = title_letters(entry.title)
+            self._note(entry, [run.lines for run in runs[entry.page] if title in (run.letters, run.bare)], levels)
         # Then without their numbers, so that none takes the heading of another with the same words.
         for entry in self._outline:
-            number = _number(entry.title)
+            title, number = without_number(entry.title), _number(entry.title)
             if number and entry not in self._found:
-                self._note(
-                    entry, self._matches(entry, without_number(entry.title), number, on_page[entry.page], levels), levels
-                )
+                same = [
+                    run for run in runs[entry.page] if title == run.letters or (title, number) == (run.bare, run.number)
+                ]
+                self._note(entry, [run.lines for run in same], levels)
         return levels
 
-    def _matches(
-        self, entry: OutlineEntry, title: str, number: str, page: Sequence["_LineWords"], levels: Mapping[Line, int]
-    ) -> list[list[Line]]:
-        """Return the runs of lines of an entry's page that have its title and are neither margins nor headings yet."""
-        matches: list[list[Line]] = []
-        for start, (line, letters, unnumbered) in enumerate(page if title else ()):
-            if not letters:
-                continue
-            # The number may be alone on its line, as in a numbered listing.
-            first_letters = unnumbered or (page[start + 1].letters if start + 1 < len(page) else "")
-            if not title.startswith((letters, first_letters)):
-                continue
-            if line in levels or line in self._margins:
-                continue
-            line_limit = MOST_TITLE_LINES if unnumbered else MOST_TITLE_LINES + 1
-            title_lines = _match(page[start : start + line_limit], title, number)
-            if title_lines:
-                matches.append(title_lines)
-        return matches
-
-    def _note(self, entry: OutlineEntry, matches: Sequence[list[Line]], levels: dict[Line, int]) -> None:
-        """Take as an entry's heading the match nearest to its destination, of those the largest."""
-        if matches:
+    def _note(self, entry: OutlineEntry, titles: Sequence[Sequence[Line]], levels: dict[Line, int]) -> None:
+        """Take as an entry's heading the title nearest to its destination, of those the largest; no margin, and none twice."""
+        matches = [title for title in titles if title[0] not in levels and title[0] not in self._margins]
+        if matches and title_letters(entry.title):
             self._found.add(entry)
             heading = min(matches, key=lambda match: (_away(match[0], entry), -match[0].size))
             levels.update(dict.fromkeys(heading, min(DEEPEST_LEVEL, entry.level)))
@@ -251,7 +234,7 @@ class Headings:
             return block
         first = block[0]
         is_full_size = first.size >= LEAST_BOLD_SIZE * self._body
-        if len(block) <= MOST_TITLE_LINES and block_text.isupper() and _NUMBERED.match(block_text) and is_full_size:
+        if block_text.isupper() and _NUMBERED.match(block_text):
             return block  # "2 RELATED WORK", often in small capitals behind a larger number
         same = [line for line in block if is_same_size(line.size, first.size) and line.bold == first.bold]
         head = block[: next((at for at, line in enumerate(block) if line not in same), len(block))]
@@ -315,12 +298,23 @@ def _may_be_title(text: str, limit: int) -> bool:
     return caption_label(text) is None and not text.endswith((",", ";"))
 
 
-class _LineWords(NamedTuple):
-    """A line with its letters, with and without its number."""
+class _TitleRun(NamedTuple):
+    """Lines that may be a title, with their letters, those without a number, and the number."""
 
-    line: Line
+    lines: Sequence[Line]
     letters: str
     bare: str
+    number: str
+
+
+def _title_runs(lines: Sequence[Line]) -> Iterator[_TitleRun]:
+    """Yield the runs of lines of a page that are short enough for a title, whose number may be alone on its line."""
+    for start, line in enumerate(lines):
+        if title_letters(line.text):
+            most = MOST_TITLE_LINES + (not without_number(f"{line.text} "))
+            for end in range(start + 1, start + 1 + most):
+                words = _text(lines[start:end])
+                yield _TitleRun(lines[start:end], title_letters(words), without_number(words), _number(words))
 
 
 class SectionPath:
@@ -329,30 +323,27 @@ class SectionPath:
     def __init__(self, outline: Sequence[OutlineEntry], matched_entries: Set[OutlineEntry]) -> None:
         self._found = matched_entries
         self._waiting = list(outline)
-        self._by_outline = bool(outline)
         self._path: list[tuple[int, str]] = []
 
     def at(self, page: int, box: BBox, heading: str | None, level: int | None) -> tuple[str, ...]:
         """Return the titles above a block, outermost first; a heading's own is included."""
-        if self._by_outline:
-            # An entry whose heading was not found (a picture, say) counts from its destination.
-            while self._waiting and self._is_passed(self._waiting[0], page, box):
-                entry = self._waiting.pop(0)
-                self._enter(entry.level, entry.title)
-            if heading is not None and level is not None:
-                # Entries before that of this heading are entered on the way, so that the path has the sections around it.
-                near = takewhile(lambda entry: entry.page <= page, self._waiting)
-                matching_entry = next((entry for entry in near if same_title(entry.title, heading)), None)
-                while matching_entry is not None and self._waiting:
-                    entry = self._waiting.pop(0)
-                    self._enter(entry.level, entry.title)
-                    if entry is matching_entry:
-                        break
-                if matching_entry is None:
-                    self._enter(level, heading)
-        elif heading is not None and level is not None:
-            self._enter(level, heading)
+        # An entry whose heading was not found (a picture, say) counts from its destination.
+        passed = sum(1 for _ in takewhile(lambda entry: self._is_passed(entry, page, box), self._waiting))
+        self._enter_first(passed)
+        if heading is not None and level is not None:
+            # Entries before that of this heading are entered on the way, so that the path has the sections around it.
+            near = takewhile(lambda entry: entry.page <= page, self._waiting)
+            matching = next((number for number, entry in enumerate(near, 1) if same_title(entry.title, heading)), 0)
+            self._enter_first(matching)
+            if not matching:
+                self._enter(level, heading)
         return tuple(title for _, title in self._path)
+
+    def _enter_first(self, count: int) -> None:
+        """Enter the sections of the first waiting entries."""
+        for entry in self._waiting[:count]:
+            self._enter(entry.level, entry.title)
+        del self._waiting[:count]
 
     def _is_passed(self, entry: OutlineEntry, page: int, box: BBox) -> bool:
         if entry.page != page:
@@ -369,19 +360,6 @@ def _runs_upward(line: Line) -> bool:
 
 def _away(line: Line, entry: OutlineEntry) -> float:
     return abs(line.bbox.y0 - entry.y) if entry.y is not None else 0.0
-
-
-def _match(lines: Sequence[_LineWords], title: str, number: str) -> list[Line]:
-    """Return the first lines that together are a title, with or without a number; with no other number than the given."""
-    letters = ""
-    for count, spelled in enumerate(lines, 1):
-        letters += spelled.letters
-        if letters.endswith(title):
-            title_lines = [spelled.line for spelled in lines[:count]]
-            words = " ".join(line.text for line in title_lines)
-            if letters == title or (without_number(words) == title and number in ("", _number(words))):
-                return title_lines
-    return []
 
 
 def _number(text: str) -> str:

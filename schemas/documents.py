@@ -73,6 +73,11 @@ class Page:
     rotation: int
     characters: int
 
+    @property
+    def box(self) -> BBox:
+        """The page from its top left."""
+        return BBox(0, 0, self.width_pt, self.height_pt)
+
 
 class LayoutLabel(StrEnum):
     """What a layout model calls a block, in its own words."""

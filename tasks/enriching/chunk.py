@@ -9,7 +9,6 @@ import regex
 
 from schemas.documents import Block, BlockKind, Chunk, Page, PlacedFigure, Region, Role, StructuredDocument
 from schemas.filters import Modality
-from schemas.geometry import BBox
 from schemas.tags import placeholder, placeholders, strip
 from schemas.text import fenced
 from tasks.enriching.cut import (
@@ -336,7 +335,7 @@ def rows_of_pages(
             Chunk(
                 order=page_words.order,
                 modality=Modality.PAGE,
-                regions=(Region(page.page, BBox(0, 0, page.width_pt, page.height_pt)),),
+                regions=(Region(page.page, page.box),),
                 section_path=page_words.section_path,
                 text="",
                 tagged_text=page_words.text,

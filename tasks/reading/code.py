@@ -189,4 +189,4 @@ def _grid(lines: Sequence[Line]) -> tuple[float, float]:
     """Return the left side of code, and the width of its letters, by lines that are long enough for rounding not to tell."""
     longest = max(len(line.text) for line in lines)
     widths = [line.bbox.width / len(line.text) for line in lines if line.mono and 2 * len(line.text) >= longest]
-    return min(line.bbox.x0 for line in lines), median(widths or [lines[-1].size]) or lines[-1].size
+    return min(line.bbox.x0 for line in lines), median(widths or [lines[-1].size])

@@ -12,7 +12,6 @@ from tasks.reading.bidi import runs_right_to_left
 
 _SOLID = r"[[\p{ea=W}\p{ea=F}\p{ea=H}]--\p{Hangul}]|\p{lb=SA}"
 """Characters of scripts without spaces, whose lines break anywhere: CJK without Korean, Thai, Lao."""
-_ENDS_SOLID = regex.compile(rf"(?V1)(?:{_SOLID})$")
 _BEGINS_SOLID = regex.compile(rf"(?V1)(?:{_SOLID})")
 _FIRST_WORD = regex.compile(
     rf"(?V1)\s*(?=\S)([\p{{Ps}}\p{{Pi}}]*(?:{_SOLID}|\S+?(?={_SOLID}|\s|$))?[\p{{Pe}}\p{{Pf}}\p{{Po}}]*)"
@@ -100,9 +99,7 @@ def join_broken(text: str, words: str, hyphenated: Set[str] = frozenset()) -> st
 
 def _space_between(before: str, after: str) -> str:
     """Return what parts two texts that are read as one: a space, and nothing in a script that is written without."""
-    if before[-1:].isascii():
-        return " "
-    return "" if _ENDS_SOLID.search(before, max(0, len(before) - 1)) and _BEGINS_SOLID.match(after) else " "
+    return "" if _BEGINS_SOLID.match(before[-1:]) and _BEGINS_SOLID.match(after) else " "
 
 
 def wraps(line: Line, following: Line, column_x0: float, column_x1: float) -> bool:
@@ -122,14 +119,12 @@ def wraps(line: Line, following: Line, column_x0: float, column_x1: float) -> bo
     word = _first_word(following.text)
     if not word:
         return False
-    if not word.isascii() and _BEGINS_SOLID.match(word):
+    if _BEGINS_SOLID.match(word):
         letter_width = max(letter_width, line.size)  # as wide as it is high, however narrow the Latin letters beside it are
     return room <= (len(word) + 1) * letter_width
 
 
 def _first_word(text: str) -> str:
     """Return the first part of a line that can't be broken; "" if it is blank."""
-    if text.isascii():
-        return next(iter(text.split(maxsplit=1)), "")
     first_part = _FIRST_WORD.match(text)
     return first_part[1] if first_part else ""

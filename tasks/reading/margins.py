@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from schemas.documents import Furniture, LayoutLabel, Line, OutlineEntry, Page
 from schemas.drawings import EDGE_SHARE
-from schemas.geometry import BBox
 from schemas.text import ROMAN, caption_label, roman_value, title_letters
 from tasks.reading.blocks import ENDS_SENTENCE
 from tasks.reading.outline import LARGER, body_size
+from tasks.reading.page_numbers import Run, numbers_of
 from tasks.tables.align import contents_entries, levels_of
+from tasks.tables.rows import upright
 
 SIDE_SHARE = 0.08
 """Share of a page's width at its sides that has stamps: arXiv's are within 0.06."""
@@ -68,7 +69,6 @@ _PAGE_NUMBER = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(rf"\d+|\b{ROMAN}\b")
-_FIRST_NUMBER, _LAST_NUMBER = re.compile(r"\s*(\d{1,4})\s"), re.compile(r"\s(\d{1,4})\s*$")
 _NUMBER_AT_END = re.compile(r"^#\W+|\W+#$")
 
 
@@ -111,7 +111,7 @@ def words_across(lines: Sequence[Line], body: float) -> Iterator[Line]:
     """Yield the large lines that are written across the page: others are no higher, or no wider, than their letters."""
     for line in lines:
         is_across = min(line.bbox.width, line.bbox.height) >= WATERMARK_EM * line.size
-        if is_across and line.size >= WATERMARK_TIMES * body and len(line.text.strip()) >= _FEWEST_LETTERS:
+        if is_across and line.size >= WATERMARK_TIMES * body:
             yield line
 
 
@@ -135,7 +135,7 @@ def line_numbers(lines: Sequence[Line], body: float) -> list[Line]:
             sum(above.bbox.centre_y < row[0].bbox.centre_y <= below.bbox.centre_y for row in rows)
             for above, below in pairwise(column)
         ]
-        if step > 0 and step * len(column) >= fewest and 2 * between.count(step) > len(between):
+        if step * len(column) >= fewest and 2 * between.count(step) > len(between):
             return column
     return []
 
@@ -214,11 +214,11 @@ def _running_lines(
 
 def _with_numbers(level: Sequence[Line]) -> Iterator[Line]:
     """Yield the lines at one height that begin or end with a number that goes up with the pages."""
-    by_offset: dict[int, list[Line]] = defaultdict(list)
+    by_run: dict[Run, list[Line]] = defaultdict(list)
     for line in level:
-        for number in filter(None, (_FIRST_NUMBER.match(line.text), _LAST_NUMBER.search(line.text))):
-            by_offset[int(number[1]) - line.page].append(line)
-    for lines in by_offset.values():
+        for run, _ in numbers_of(line):
+            by_run[run].append(line)
+    for lines in by_run.values():
         if len({line.page for line in lines}) >= FEWEST_PAGES:
             yield from lines
 
@@ -264,8 +264,7 @@ class _Number:
     form: str
     part: str
     value: int
-    has_word: bool
-    has_total: bool
+    says_page: bool
 
     def continues(self, number_nearby: "_Number", step: int = 1) -> bool:
         """Return whether the numbers of two lines differ by as much as their pages, with ``step`` numbers a page."""
@@ -294,8 +293,8 @@ def _number(line: Line, side: int) -> _Number | None:
     value = roman_value(numeral) if match["roman"] else int(numeral)
     before = match.start("part") if match["part"] else match.start(kind)
     form = f"{kind} {text[:before]}#{text[match.end(kind) :]}"
-    has_total = match["total"] is not None and (match["most"] is None or value <= int(match["most"]))
-    return _Number(line, side, form, match["part"] or "", value, match["word"] is not None, has_total)
+    has_total = match["total"] and (match["most"] is None or value <= int(match["most"]))
+    return _Number(line, side, form, match["part"] or "", value, bool(match["word"] or has_total))
 
 
 def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[Line]:
@@ -319,11 +318,9 @@ def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[
 
     def is_page_number(number: _Number) -> bool:
         page = number.line.page
-        if number.has_word or number.has_total:
-            return True
         # A number alone on its line needs no neighbours if it is that of its page, or one less, as behind a cover.
         by_itself = len(pages) > 1 and number.form.endswith(" #") and number.value in (page, page - 1)
-        return by_itself or counts_pages(number)
+        return number.says_page or by_itself or counts_pages(number)
 
     return {number.line for number in numbers if is_page_number(number)}
 
@@ -344,23 +341,11 @@ class _Edge(NamedTuple):
 
 def _edge_of(line: Line, page: Page) -> _Edge | None:
     """Return at which edge of its page, as it is read, a line is; further inside only if a layout model ran."""
-    top, bottom, height = _span(line.bbox, page)
+    sheet, box = (upright(box, page.rotation) for box in (page.box, line.bbox))
+    top, bottom, height = box.y0 - sheet.y0, box.y1 - sheet.y0, sheet.height
     share = EDGE_SHARE if line.label is None else WIDE_EDGE_SHARE
     if bottom <= share * height:
         return _Edge(_HEAD, round(bottom), bottom <= EDGE_SHARE * height)
     if top >= (1 - share) * height:
         return _Edge(_FOOT, round(height - bottom), top >= (1 - EDGE_SHARE) * height)
     return _Edge(_SIDES[line.label], round(bottom), is_outer=False) if line.label in _SIDES else None
-
-
-def _span(box: BBox, page: Page) -> tuple[float, float, float]:
-    """Return the top and the bottom of a box, and the height of its page, as the page is read."""
-    match page.rotation % 360:
-        case 0:
-            return box.y0, box.y1, page.height_pt
-        case 90:
-            return box.x0, box.x1, page.width_pt
-        case 180:
-            return page.height_pt - box.y1, page.height_pt - box.y0, page.height_pt
-        case _:
-            return page.width_pt - box.x1, page.width_pt - box.x0, page.width_pt

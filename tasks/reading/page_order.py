@@ -1,18 +1,18 @@
 """Put the blocks of a page into the order that their positions show; split sheets that show two pages of a book."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, combinations, groupby, pairwise
 from typing import NamedTuple
 
-from schemas.documents import BlockKind, Furniture, Line, Page, Placement, is_same_size
+from schemas.documents import BlockKind, Furniture, Line, Placement, is_same_size
 from schemas.geometry import BBox, is_level, union
+from tasks.reading.blocks import ENDS_SENTENCE
 from tasks.reading.join import wraps
 from tasks.reading.outline import body_size
-from tasks.reading.paragraphs import DraftBlock, text_block
-from tasks.reading.picture_places import COLUMN_SHARE, TOUCH_PT, ends_sentence, place_pictures
-from tasks.tables.rows import upright
+from tasks.reading.page_numbers import numbers_of
+from tasks.reading.paragraphs import DraftBlock, PageContent, text_block
+from tasks.reading.picture_places import COLUMN_SHARE, TOUCH_PT, place_pictures
 
 MOST_ROUNDS = 2
 """Rounds of correction: a move may uncover another contradiction."""
@@ -37,18 +37,6 @@ class LayoutBlock(NamedTuple):
     box: BBox
     head: BBox
     prose: float = 0.0
-
-
-def may_be_out_of_order(boxes: Sequence[BBox], *, right_to_left: bool = False) -> bool:
-    """Return whether a box is higher than one before it, or nearer to where lines begin. If not, the order is right."""
-    lowest = start = float("-inf")
-    end = float("inf")
-    for x0, y0, x1, y1 in boxes:
-        if y1 - TOUCH_PT <= lowest or (x0 >= end if right_to_left else x1 <= start):
-            return True
-        lowest = y0 if y0 > lowest else lowest
-        start, end = x0, x1
-    return False
 
 
 def reordered(blocks: Sequence[LayoutBlock], *, right_to_left: bool = False) -> list[int]:
@@ -81,18 +69,10 @@ def _stands_over(upper: LayoutBlock, lower: LayoutBlock) -> bool:
 def _contradictions(blocks: Sequence[LayoutBlock], order: Sequence[int]) -> dict[int, set[int]]:
     """Return each block that contradicts others by being written before one above it, or after one below it, with those."""
     against: dict[int, set[int]] = defaultdict(set)
-    # `lowest` is the lowest upper side so far: a block that ends below it can't be above any written before, which spares
-    # most comparisons.
-    lowest = float("-inf")
-    for position, late in enumerate(order):
-        box = blocks[late].box
-        foot = box.y1 - TOUCH_PT
-        if foot <= lowest:
-            for early in order[:position]:
-                if foot <= blocks[early].box.y0 and _stands_over(blocks[late], blocks[early]):
-                    against[late].add(early)
-                    against[early].add(late)
-        lowest = max(lowest, box.y0)
+    for early, late in combinations(order, 2):
+        if _stands_over(blocks[late], blocks[early]):
+            against[late].add(early)
+            against[early].add(late)
     return against
 
 
@@ -173,11 +153,11 @@ def _by_column(blocks: Sequence[LayoutBlock], order: Sequence[int], *, right_to_
         return None if x0 < middle < x1 else int((x0 >= middle) is not right_to_left)
 
     by_column: list[int] = []
-    for is_narrow, run in groupby(order, key=lambda number: column_of(number) is not None):
+    for _, run in groupby(order, key=lambda number: column_of(number) is not None):
         numbers = list(run)
         turns = [column for column, _ in groupby(numbers, key=column_of)]
         prose = Counter(column_of(number) for number in numbers if blocks[number].prose)
-        if is_narrow and len(turns) >= FEWEST_TURNS and min(prose[0], prose[1]) >= FEWEST_PROSE:
+        if len(turns) >= FEWEST_TURNS and min(prose[0], prose[1]) >= FEWEST_PROSE:
             numbers.sort(key=lambda number: (column_of(number), blocks[number].box.y0))
         by_column += numbers
     return by_column
@@ -199,14 +179,12 @@ def _are_columns(a: LayoutBlock, b: LayoutBlock) -> bool:
     return a.prose > 0 < b.prose and is_same_size(a.prose, b.prose) and is_level(a.box, b.box)
 
 
-def in_page_order(
-    blocks: list[DraftBlock], pictures: Sequence[Placement], page: Page, *, right_to_left: bool
-) -> list[DraftBlock]:
+def in_page_order(blocks: list[DraftBlock], pictures: Sequence[Placement], content: PageContent) -> list[DraftBlock]:
     """Correct the order of blocks that contradicts their positions; margins and vertical text keep their index.
 
     On a rotated page all text does. A block that makes a row with a picture is above what is below the picture, too.
     """
-    if page.rotation or not may_be_out_of_order([block.bbox for block in blocks], right_to_left=right_to_left):
+    if content.page.rotation:
         return blocks
     at = [
         number
@@ -214,44 +192,42 @@ def in_page_order(
         if (block.kind is not BlockKind.MARGIN or block.furniture is Furniture.CONTENTS) and not _is_vertical(block)
     ]
     moved = [blocks[number] for number in at]
-    boxes = _with_rows(moved, pictures, page, right_to_left=right_to_left)
+    boxes = _with_rows(moved, pictures, content)
     layout = [
         # A block that makes a row with a picture is above or below others by the whole row, not by its first line.
         LayoutBlock(box, _head(block) if box == block.bbox else box, _prose_size(block))
         for block, box in zip(moved, boxes, strict=True)
     ]
     ordered = list(blocks)
-    for position, number in zip(at, reordered(layout, right_to_left=right_to_left), strict=True):
+    for position, number in zip(at, reordered(layout, right_to_left=content.right_to_left), strict=True):
         ordered[position] = moved[number]
     return ordered
 
 
-def with_margins_outside(blocks: Sequence[DraftBlock], page: Page) -> list[DraftBlock]:
+def with_margins_outside(blocks: Sequence[DraftBlock], content: PageContent) -> list[DraftBlock]:
     """Move running heads before the text of their page, and feet after it."""
-    half = upright(BBox(0, 0, page.width_pt, page.height_pt), page.rotation)
-    middle = half.y0 + half.y1
+    middle = content.upright(content.page.box).centre_y
 
     def part(block: DraftBlock) -> int:
         if block.kind is not BlockKind.MARGIN or block.furniture is Furniture.CONTENTS:
             return 1
-        box = upright(block.bbox, page.rotation)
-        return 0 if box.y0 + box.y1 < middle else 2
+        return 0 if content.upright(block.bbox).centre_y < middle else 2
 
     return sorted(blocks, key=part)
 
 
-def _with_rows(
-    blocks: Sequence[DraftBlock], pictures: Sequence[Placement], page: Page, *, right_to_left: bool
-) -> list[BBox]:
+def _with_rows(blocks: Sequence[DraftBlock], pictures: Sequence[Placement], content: PageContent) -> list[BBox]:
     """Return each block's box, with the pictures that are level with it and with no other block."""
     boxes = [block.bbox for block in blocks]
     if not pictures:
         return boxes
     positions = place_pictures(
-        [picture.bbox for picture in pictures], [text_block(block, page) for block in blocks], right_to_left=right_to_left
+        [picture.bbox for picture in pictures],
+        [text_block(block, content) for block in blocks],
+        right_to_left=content.right_to_left,
     )
     for picture, position in zip(pictures, positions, strict=True):
-        beside = {number for number, _ in position.step} if position is not None and position.is_level else set()
+        beside = {number for number, _ in position.step} if position.is_level else set()
         if len(beside) == 1:
             boxes[min(beside)] |= picture.bbox
     return boxes
@@ -270,7 +246,7 @@ def _head(block: DraftBlock) -> BBox:
         return block.bbox
     head = [block.lines[0]]
     for before, line in pairwise(block.lines):
-        is_over = ends_sentence(before.text) and not wraps(before, line, block.bbox.x0, block.bbox.x1)
+        is_over = ENDS_SENTENCE.search(before.text) and not wraps(before, line, block.bbox.x0, block.bbox.x1)
         if not is_over and not is_level(before.bbox, line.bbox):
             break
         head.append(line)
@@ -285,23 +261,20 @@ def _prose_size(block: DraftBlock) -> float:
     return body_size(block.lines) if rows >= FEWEST_PROSE_ROWS else 0.0
 
 
-_NUMBER = re.compile(r"\s*(\d{1,4})\b|\b(\d{1,4})\s*$")
-
-
 def split_spread(
-    blocks: list[DraftBlock], pictures: Sequence[Placement], page: Page, *, right_to_left: bool
+    blocks: list[DraftBlock], pictures: Sequence[Placement], content: PageContent
 ) -> list[tuple[list[DraftBlock], Sequence[Placement]]]:
     """Return the blocks and pictures of each page on a sheet, in reading order.
 
     A sheet wider than high shows two pages if two page numbers are level, one in each half, the second greater by one, and no
     text crosses the middle. A picture over the middle belongs to the page with more of it, or to the first.
     """
-    sheet = upright(BBox(0, 0, page.width_pt, page.height_pt), page.rotation)
+    sheet = content.upright(content.page.box)
     margins = [line for block in blocks if block.kind is BlockKind.MARGIN for line in block.lines]
     middle = sheet.centre_x
-    if sheet.width <= sheet.height or not _are_numbered(margins, middle, page, right_to_left=right_to_left):
+    if sheet.width <= sheet.height or not _are_numbered(margins, middle, content):
         return [(blocks, pictures)]
-    boxes = [upright(block.bbox, page.rotation) for block in blocks]
+    boxes = [content.upright(block.bbox) for block in blocks]
     if any(
         box.x0 < middle < box.x1 for block, box in zip(blocks, boxes, strict=True) if block.kind is not BlockKind.MARGIN
     ):
@@ -309,10 +282,10 @@ def split_spread(
 
     def is_first(box: BBox) -> bool:
         over = box.x0 + box.x1 - 2 * middle
-        return over >= 0 if right_to_left else over <= 0
+        return over >= 0 if content.right_to_left else over <= 0
 
     split = [(block, is_first(box)) for block, box in zip(blocks, boxes, strict=True)]
-    split_pictures = [(picture, is_first(upright(picture.bbox, page.rotation))) for picture in pictures]
+    split_pictures = [(picture, is_first(content.upright(picture.bbox))) for picture in pictures]
     return [
         (
             [block for block, first in split if first is half],
@@ -322,19 +295,14 @@ def split_spread(
     ]
 
 
-def _are_numbered(margins: Sequence[Line], middle: float, page: Page, *, right_to_left: bool) -> bool:
+def _are_numbered(margins: Sequence[Line], middle: float, content: PageContent) -> bool:
     """Return whether two level lines of the margin, on both sides of the middle, have consecutive page numbers."""
-    boxes = [upright(line.bbox, page.rotation) for line in margins]
-    left_lines = [(box, _numbers(line)) for line, box in zip(margins, boxes, strict=True) if box.x1 < middle]
-    right_lines = [(box, _numbers(line)) for line, box in zip(margins, boxes, strict=True) if box.x0 > middle]
-    step = -1 if right_to_left else 1
+    runs = [(content.upright(line.bbox), run) for line in margins for run, _ in numbers_of(line)]
+    step = -1 if content.right_to_left else 1
     return any(
-        is_level(left_box, right_box) and any(number + step in right_numbers for number in left_numbers)
-        for left_box, left_numbers in left_lines
-        for right_box, right_numbers in right_lines
+        is_level(left_box, right_box) and right == left._replace(offset=left.offset + step)
+        for left_box, left in runs
+        if left_box.x1 < middle
+        for right_box, right in runs
+        if right_box.x0 > middle
     )
-
-
-def _numbers(line: Line) -> set[int]:
-    """Return the numbers at the start or the end of a line."""
-    return {int(first or last) for first, last in _NUMBER.findall(line.text)}

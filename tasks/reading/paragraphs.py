@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from math import inf
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from schemas.documents import BlockKind, CellSpan, Furniture, Line, Page, Placem
 from schemas.geometry import BBox, is_level, union
 from schemas.text import SUPERSCRIPTS, CaptionLabel, caption_label
 from tasks.figures.anchor import is_set_off
+from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.blocks import ENDS_SENTENCE, INDEX_ENTRY, MARKER
 from tasks.reading.code import code_text
 from tasks.reading.join import join_broken, join_lines, wraps
@@ -61,7 +63,7 @@ class DraftBlock:
         return " ".join(text.split()) if self.kind is BlockKind.HEADING else text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PageContent:
     """One page's share of a parsed document."""
 
@@ -70,18 +72,25 @@ class PageContent:
     placements: tuple[Placement, ...]
     tables: tuple[TableRegion, ...]
 
+    @cached_property
+    def right_to_left(self) -> bool:
+        """Whether the page's text runs from right to left."""
+        return runs_right_to_left("".join([line.text for line in self.lines]))
+
+    def upright(self, box: BBox) -> BBox:
+        """Return a box as the page's reader sees it."""
+        return upright(box, self.page.rotation)
+
 
 def with_lines(block: DraftBlock, lines: Sequence[Line]) -> DraftBlock:
     """Return the part of a block that has only some of its lines."""
     return replace(block, lines=tuple(lines), bbox=union(line.bbox for line in lines))
 
 
-def text_block(block: DraftBlock, page: Page) -> TextBlock:
+def text_block(block: DraftBlock, content: PageContent) -> TextBlock:
     """Return a block as the page's reader sees it, to place pictures by."""
-    lines = (
-        tuple(line._replace(bbox=upright(line.bbox, page.rotation)) for line in block.lines) if is_divisible(block) else ()
-    )
-    return TextBlock(upright(block.bbox, page.rotation), lines, block.kind is BlockKind.HEADING)
+    lines = [line._replace(bbox=content.upright(line.bbox)) for line in block.lines] if is_divisible(block) else []
+    return TextBlock(content.upright(block.bbox), lines, block.kind is BlockKind.HEADING)
 
 
 def is_divisible(block: DraftBlock) -> bool:
@@ -142,10 +151,8 @@ def _may_begin(line: Line, page: Sequence[Line], most_size: float) -> bool:
 
 def _note_goes_on(before: DraftBlock, block: DraftBlock) -> bool:
     """Return whether a block goes on the footnote before it."""
-    last, first = before.lines[-1] if before.lines else None, block.lines[0]
-    if before.kind is not BlockKind.FOOTNOTE or last is None or before.page != block.page:
-        return False
-    return _is_alike(first, last)
+    is_note = before.kind is BlockKind.FOOTNOTE and before.page == block.page
+    return is_note and _is_alike(block.lines[0], before.lines[-1])
 
 
 def _is_alike(line: Line, note: Line) -> bool:
@@ -174,42 +181,39 @@ def paragraphs(
     blocks = _blocks_beside_text(lines, margins)
     if blocks:
         lines = [line for line in lines if margins.get(line) not in _BESIDE_TEXT]
-    block_lines: list[Line] = []
-    kind, label = BlockKind.TEXT, None
-    furniture: Furniture | None = None
-
-    def end() -> None:
-        if block_lines:
-            box = union([line.bbox for line in block_lines])
-            page = block_lines[0].page
-            blocks.append(
-                DraftBlock(kind, page, box, tuple(block_lines), label=label, furniture=furniture, hyphenated=hyphenated)
-            )
-            block_lines.clear()
-
     previous: Line | None = None
     for line in lines:
-        line_kind, caption = _kind_of(line, previous, margins, headings, code)
-        same_block = previous is not None and (previous.block == line.block or headings.continues(previous, line))
-        if line_kind is BlockKind.CODE:
-            same_block = previous is not None and code.get(previous) == code[line]
-        if margins.get(line) is Furniture.CONTENTS:
-            same_block = previous is not None and is_level(previous.bbox, line.bbox)
-        continues = same_block and bool(block_lines)
+        kind, caption = _kind_of(line, previous, margins, headings, code)
+        furniture = margins.get(line)
+        if previous is None:
+            continues = False
+        elif furniture is Furniture.CONTENTS:
+            continues = is_level(previous.bbox, line.bbox)
+        elif kind is BlockKind.CODE:
+            continues = code.get(previous) == code[line]
+        else:
+            continues = previous.block == line.block or headings.continues(previous, line)
+        before = blocks[-1] if continues and caption is None else None
         # Lines after the first of a caption have no label; in the caption's block and size they go on it.
-        if (
-            kind is BlockKind.CAPTION
-            and line_kind is BlockKind.TEXT
-            and continues
-            and is_same_size(block_lines[0].size, line.size)
-        ):
-            line_kind = BlockKind.CAPTION
-        if not continues or caption is not None or line_kind is not kind or margins.get(line) is not furniture:
-            end()
-            kind, label, furniture = line_kind, caption, margins.get(line)
-        block_lines.append(line)
+        if before is not None and (before.kind, kind) == (BlockKind.CAPTION, BlockKind.TEXT):
+            kind = BlockKind.CAPTION if is_same_size(before.lines[0].size, line.size) else kind
+        if before is not None and (before.kind, before.furniture) == (kind, furniture):
+            blocks[-1] = with_lines(before, [*before.lines, line])
+        else:
+            level = headings.level_of(line) if kind is BlockKind.HEADING else None
+            blocks.append(
+                DraftBlock(
+                    kind,
+                    line.page,
+                    line.bbox,
+                    (line,),
+                    label=caption,
+                    level=level,
+                    furniture=furniture,
+                    hyphenated=hyphenated,
+                )
+            )
         previous = line
-    end()
     return blocks
 
 
@@ -241,13 +245,13 @@ def _blocks_beside_text(lines: Sequence[Line], margins: Mapping[Line, Furniture]
     ]
 
 
-def join_columns(blocks: Sequence[DraftBlock], hyphenated: frozenset[str]) -> list[DraftBlock]:
+def join_columns(blocks: Sequence[DraftBlock]) -> list[DraftBlock]:
     """Join each paragraph that goes on at the head of the next column, or below wide line spacing."""
     joined: list[DraftBlock] = []
     for block in blocks:
         before = joined[-1] if joined else None
         if before is not None and _goes_on(before, block):
-            text = join_broken(before.words, block.words, hyphenated)
+            text = join_broken(before.words, block.words, block.hyphenated)
             lines = (*before.lines, *block.lines)
             joined[-1] = replace(before, lines=lines, text=text, bbox=before.bbox | block.bbox)
         else:
@@ -289,8 +293,7 @@ def with_item_depths(blocks: Sequence[DraftBlock]) -> list[DraftBlock]:
 
 def _is_level_with(block: DraftBlock, lefts: Sequence[float], item: DraftBlock) -> bool:
     """Return whether a paragraph below an item begins where its list's markers do, so that the list is over."""
-    is_text = block.kind is BlockKind.TEXT and bool(block.lines)
-    return is_text and _is_below(block, item) and block.lines[0].bbox.x0 <= lefts[0] + block.lines[0].size / 2
+    return is_divisible(block) and _is_below(block, item) and block.lines[0].bbox.x0 <= lefts[0] + block.lines[0].size / 2
 
 
 def _is_below(block: DraftBlock, item: DraftBlock) -> bool:

@@ -15,7 +15,7 @@ See docs/decisions/0005.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from schemas.documents import Line, is_same_size
 from schemas.geometry import BBox, is_level, union
+from tasks.reading.blocks import ENDS_SENTENCE
 from tasks.reading.join import wraps
 
 OWN_COLUMN_PT = 40.0
@@ -39,12 +40,6 @@ TITLE_WORDS = 2
 """Words of a title that may end like a sentence, as "Warning!" does."""
 _WORD = re.compile(r"[^\W\d_]{2}|(?:[^\W\d_].*){3}")
 _ITEM = re.compile(r"\s*(?:[•‣◦●○■□▪▫◆◇►▶➢✓∙·\uf0a7\uf0b7]|[*–—-]\s|\(?(?:\d{1,2}|[a-zA-Z])[.)](?!\d))")
-_SENTENCE_END = re.compile(r"[.:;!?。：；！？]\W*$")
-
-
-def ends_sentence(text: str) -> bool:
-    """Return whether a text ends with a sentence, or with what introduces the next."""
-    return _SENTENCE_END.search(text) is not None
 
 
 class TextBlock(NamedTuple):
@@ -86,8 +81,8 @@ class _Spot:
 
 def place_pictures(
     pictures: Sequence[BBox], blocks: Sequence[TextBlock], *, right_to_left: bool = False
-) -> list[PicturePlace | None]:
-    """Return each picture's position in reading order; None if the page has no text.
+) -> list[PicturePlace]:
+    """Return each picture's position in reading order.
 
     Args:
         pictures: Boxes as the page's reader sees them, with the page's rotation applied.
@@ -96,7 +91,7 @@ def place_pictures(
     """
     spots = list(_spots(blocks))
     if not spots:
-        return [None] * len(pictures)
+        return [PicturePlace((0, 0))] * len(pictures)
     page = _PageText(spots, pictures, right_to_left)
     return [page.place(number) for number in range(len(pictures))]
 
@@ -142,9 +137,6 @@ class _Level(NamedTuple):
     left: list[_Spot]
     right: list[_Spot]
 
-    def sides(self) -> list[list[_Spot]]:
-        return [side for side in self if side]
-
 
 class _PageText:
     def __init__(self, spots: Sequence[_Spot], pictures: Sequence[BBox], right_to_left: bool) -> None:
@@ -166,14 +158,9 @@ class _PageText:
             if not any(is_level(spot.box, other_spot.box) for other_spot in self._text if other_spot is not spot)
         }
 
-    @cached_property
-    def _step_at(self) -> dict[tuple[int, int], int]:
-        return {spot.at: spot.step for spot in self._spots}
-
-    @cached_property
-    def _block_boxes(self) -> dict[int, BBox]:
-        """The boxes of the blocks that have words, by their indices."""
-        return {number: union(spot.box for spot in group) for number, group in groupby(self._text, key=_block_of)}
+    def _block_around(self, spot: _Spot) -> BBox:
+        """Return the box around the lines with words of a line's block."""
+        return union(other_spot.box for other_spot in self._text if other_spot.at[0] == spot.at[0])
 
     def place(self, number: int) -> PicturePlace:
         """Return a picture's position, never after text that is printed on it."""
@@ -188,12 +175,12 @@ class _PageText:
         """
         if not lines:
             return lines
-        step = self._step_at[lines[-1]]
+        step = next(spot.step for spot in self._spots if spot.at == lines[-1])
         title = self._steps[step]
         if len(title) > 1 or not _may_be_title(title[0]) or step + 1 == len(self._steps):
             return lines
-        level = [spot for side in self._level[number].sides() for spot in side]
-        return lines + self._lines_of(step + 1) if any(spot.step == step + 1 for spot in level) else lines
+        level_steps = {spot.step for side in self._level[number] for spot in side}
+        return lines + self._lines_of([step + 1]) if step + 1 in level_steps else lines
 
     def _beside_or_between(self, number: int) -> PicturePlace:
         box, level = self._pictures[number], self._level[number]
@@ -201,10 +188,9 @@ class _PageText:
             return between
         if level.left and level.right:
             return self._amid(box, level)
-        # Text is at one side at most by now.
-        for side in level.sides():
+        if side := level.left or level.right:
             return self._by_steps(box, side, at_left=side is level.left)
-        return self._amid_column(box, self._above(box), self._below(box)) or self._by_height(box)
+        return self._amid_column(box) or self._by_height(box)
 
     def _level_with(self, box: BBox) -> _Level:
         level = [spot for spot in self._text if _is_level(spot.box, box)]
@@ -217,44 +203,33 @@ class _PageText:
 
         Text above both a picture and the text beside it doesn't count: it is above the row.
         """
-        box, sides = self._pictures[number], self._level[number].sides()
+        box, sides = self._pictures[number], [side for side in self._level[number] if side]
         columns = [union(spot.box for spot in side) for side in sides]
         other_pictures = [*self._pictures[:number], *self._pictures[number + 1 :]] if columns else None
         # Text above or below may be as far away as the text beside the picture, which it competes with.
         reach = max(OWN_COLUMN_PT, min((_distance_across(side, box) for side in sides), default=0.0))
-        above = [spot for spot in self._above(box, other_pictures) if self._is_own(spot, box, columns, reach)]
-        below = [spot for spot in self._below(box, other_pictures) if self._is_own(spot, box, columns, reach)]
-        return self._amid_column(box, above, below)
+        return self._amid_column(
+            box,
+            other_pictures,
+            lambda spot: (
+                spot.box.gap_y(box) <= reach and not any(self._boxes[spot.step].gap_x(column) < 0 for column in columns)
+            ),
+        )
 
-    def _is_own(self, spot: _Spot, box: BBox, columns: Sequence[BBox], reach: float) -> bool:
-        """Return whether text above or below a picture is near, and not above or below the text beside it too."""
-        if spot.box.gap_y(box) > reach:
-            return False
-        step = self._boxes[spot.step]
-        return not any(step.gap_x(column) < 0 for column in columns)
+    def _nearest(self, box: BBox, other_pictures: Sequence[BBox] | None, *, is_above: bool) -> list[_Spot]:
+        """Return the lines right above or below a picture, one a column, with none of the other pictures in between."""
 
-    def _above(self, box: BBox, other_pictures: Sequence[BBox] | None = None) -> list[_Spot]:
-        """Return the lines right above a picture, one a column, with none of the other pictures in between."""
-        over = sorted((spot for spot in self._text if spot.box.y1 <= box.y0 + TOUCH_PT), key=lambda spot: -spot.box.y1)
-        above_box = [
-            picture for picture in other_pictures or () if picture.y1 <= box.y0 + TOUCH_PT and shares_column(picture, box)
+        def away(thing: BBox) -> float:
+            return box.y0 - thing.y1 if is_above else thing.y0 - box.y1
+
+        spots = sorted((spot for spot in self._text if away(spot.box) >= -TOUCH_PT), key=lambda spot: away(spot.box))
+        between = [
+            away(picture) for picture in other_pictures or () if away(picture) >= -TOUCH_PT and shares_column(picture, box)
         ]
         return [
             spot
-            for spot in self._front(over, box, is_lone=other_pictures is None)
-            if all(picture.y1 <= spot.box.y1 + TOUCH_PT for picture in above_box)
-        ]
-
-    def _below(self, box: BBox, other_pictures: Sequence[BBox] | None = None) -> list[_Spot]:
-        """Return the lines right below a picture, one a column, with none of the other pictures in between."""
-        under = sorted((spot for spot in self._text if spot.box.y0 >= box.y1 - TOUCH_PT), key=lambda spot: spot.box.y0)
-        below_box = [
-            picture for picture in other_pictures or () if picture.y0 >= box.y1 - TOUCH_PT and shares_column(picture, box)
-        ]
-        return [
-            spot
-            for spot in self._front(under, box, is_lone=other_pictures is None)
-            if all(picture.y0 >= spot.box.y0 - TOUCH_PT for picture in below_box)
+            for spot in self._front(spots, box, is_lone=other_pictures is None)
+            if all(picture_away >= away(spot.box) - TOUCH_PT for picture_away in between)
         ]
 
     def _front(self, spots: Sequence[_Spot], box: BBox, *, is_lone: bool) -> list[_Spot]:
@@ -281,22 +256,30 @@ class _PageText:
         return (
             column_spot is not None
             and column_spot.at[0] != spot.at[0]
-            and is_level(self._block_boxes[spot.at[0]], self._block_boxes[column_spot.at[0]])
+            and is_level(self._block_around(spot), self._block_around(column_spot))
             and any(
                 is_level(neighbour, box) and neighbour.gap_x(box) > TOUCH_PT and shares_column(spot.box, neighbour)
                 for neighbour in self._pictures
             )
         )
 
-    def _amid_column(self, box: BBox, above: Sequence[_Spot], below: Sequence[_Spot]) -> PicturePlace | None:
-        """Return the position after the text above or before the text below, whichever is nearer."""
+    def _amid_column(
+        self,
+        box: BBox,
+        other_pictures: Sequence[BBox] | None = None,
+        counts: Callable[[_Spot], bool] = lambda _: True,
+    ) -> PicturePlace | None:
+        """Return the position after the text above or before the text below, of what counts, whichever is nearer."""
+        above, below = (
+            [*filter(counts, self._nearest(box, other_pictures, is_above=is_above))] for is_above in (True, False)
+        )
         if not above and not below:
             return None
         over = min((box.y0 - spot.box.y1 for spot in above), default=math.inf)
         under = min((spot.box.y0 - box.y1 for spot in below), default=math.inf)
         # Wherever the picture is inserted, it is read with the text above it, if there is any.
         read_with = max(above, default=None, key=lambda spot: spot.at) or min(below, key=lambda spot: spot.at)
-        step = self._lines_of(read_with.step)
+        step = self._lines_of([read_with.step])
         if under < over:
             return self._before(min(spot.step for spot in below), step)
         return self._behind(max(spot.step for spot in above), step)
@@ -318,15 +301,14 @@ class _PageText:
         steps = dict.fromkeys([first[-1].step, then[0].step])
         # Amid the words of one step the picture goes right behind those at its side; between two steps, behind the first.
         end = first[-1] if len(steps) == 1 else self._steps[first[-1].step][-1]
-        lines = tuple(at for step in steps for at in self._lines_of(step))
-        return PicturePlace(self._following[end.at], lines, is_level=True, is_behind=True)
+        return PicturePlace(self._following[end.at], self._lines_of(steps), is_level=True, is_behind=True)
 
     def _by_steps(self, box: BBox, side: Sequence[_Spot], *, at_left: bool) -> PicturePlace:
         """Return the position of a picture with text at one side."""
         steps = sorted({spot.step for spot in side})
         # Steps of which only a line is level with the picture count if none is level as a whole.
         level = [step for step in steps if is_level(self._boxes[step], box)] or steps
-        lines = tuple(at for step in level for at in self._lines_of(step))
+        lines = self._lines_of(level)
         is_behind = len(level) == 1 and at_left != self._right_to_left
         picture_place = self._behind(level[0], lines) if is_behind else self._before(level[0], lines)
         return picture_place._replace(is_level=True, is_behind=is_behind)
@@ -338,19 +320,15 @@ class _PageText:
         first = next(lower, None)
         return self._behind(self._spots[-1].step) if first is None else self._before(first)
 
-    def _lines_of(self, step: int) -> tuple[tuple[int, int], ...]:
-        return tuple(spot.at for spot in self._steps[step])
-
-
-def _block_of(spot: _Spot) -> int:
-    return spot.at[0]
+    def _lines_of(self, steps: Iterable[int]) -> tuple[tuple[int, int], ...]:
+        return tuple(spot.at for step in steps for spot in self._steps[step])
 
 
 def _may_be_title(spot: _Spot) -> bool:
     """Return whether a line may be a title: no list item, and no end of a sentence unless it is a word or two."""
     if not spot.text:
         return spot.is_heading
-    is_title = not ends_sentence(spot.text) or len(spot.text.split()) <= TITLE_WORDS
+    is_title = not ENDS_SENTENCE.search(spot.text) or len(spot.text.split()) <= TITLE_WORDS
     return spot.is_text and is_title and not _ITEM.match(spot.text)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from schemas.documents import BlockKind, LayoutLabel, Line, Page, Placement, Role
+from schemas.documents import BlockKind, LayoutLabel, Line, Placement, Role
 from schemas.geometry import BBox, distance, is_level
 from schemas.tags import placeholder
 from schemas.text import LabelKind
 from tasks.figures.anchor import anchor, running_text
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.join import join_lines
-from tasks.reading.paragraphs import DraftBlock, is_divisible, text_block, with_lines
+from tasks.reading.paragraphs import DraftBlock, PageContent, is_divisible, text_block, with_lines
 from tasks.reading.picture_places import PicturePlace, place_pictures
 from tasks.tables.rows import upright
 
@@ -91,9 +91,7 @@ def with_figures(
     blocks: list[DraftBlock],
     placements: Sequence[Placement],
     inner: Mapping[int, Sequence[Line]],
-    page: Page,
-    *,
-    right_to_left: bool,
+    content: PageContent,
 ) -> list[DraftBlock]:
     """Put each figure beside its caption, or beside or between the text that it belongs to."""
     if not placements:
@@ -104,9 +102,7 @@ def with_figures(
         for placement in placements
         if (number := linked.get(placement.order)) is not None
     }
-    lone = _in_reading_order(
-        [placement for placement in placements if placement.order not in linked], page, right_to_left=right_to_left
-    )
+    lone = _in_reading_order([placement for placement in placements if placement.order not in linked], content)
     # A figure and its caption stay two blocks: text beside the figure is level with the figure, not with both.
     parts = [
         (number, part)
@@ -114,10 +110,16 @@ def with_figures(
         for part in units.get(id(block), [block])[:2]
         if block.kind is not BlockKind.MARGIN
     ]
-    boxes = [upright(placement.bbox, page.rotation) for placement in lone]
-    texts = [text_block(part, page) for _, part in parts] if lone else []
-    positions = place_pictures(boxes, texts, right_to_left=right_to_left)
-    before, last = _by_position(sorted(zip(lone, positions, strict=True), key=_rank_in_gap), parts, inner)
+    boxes = [content.upright(placement.bbox) for placement in lone]
+    texts = [text_block(part, content) for _, part in parts] if lone else []
+    positions = place_pictures(boxes, texts, right_to_left=content.right_to_left)
+    # Figures by the block and the line that they are inserted before.
+    before: dict[tuple[int, int], list[DraftBlock]] = defaultdict(list)
+    numbers = [*(number for number, _ in parts), len(blocks)]
+    for placement, position in sorted(zip(lone, positions, strict=True), key=_rank_in_gap):
+        step = tuple(line for at, line_at in position.step for line in _lines_at(parts[at][1], line_at))
+        at, line_at = position.at
+        before[numbers[at], line_at].extend(_figure(placement, inner, step))
     ordered: list[DraftBlock] = []
     for number, block in enumerate(blocks):
         lines = len(block.lines) if is_divisible(block) else 1
@@ -127,32 +129,13 @@ def with_figures(
             ordered.extend(before.get((number, start), ()))
             ordered.extend(units.get(id(block), [block]) if is_whole else [with_lines(block, block.lines[start:end])])
     foot = next((at + 1 for at in reversed(range(len(ordered))) if ordered[at].kind is not BlockKind.MARGIN), 0)
-    return ordered[:foot] + last + ordered[foot:]
+    return ordered[:foot] + before[len(blocks), 0] + ordered[foot:]
 
 
-def _by_position(
-    placed: Sequence[tuple[Placement, PicturePlace | None]],
-    parts: Sequence[tuple[int, DraftBlock]],
-    inner: Mapping[int, Sequence[Line]],
-) -> tuple[dict[tuple[int, int], list[DraftBlock]], list[DraftBlock]]:
-    """Return figures by the block and the line that they are inserted before, and those at the end."""
-    before: dict[tuple[int, int], list[DraftBlock]] = defaultdict(list)
-    last: list[DraftBlock] = []
-    for placement, position in placed:
-        step = tuple(line for at, line_at in position.step for line in _lines_at(parts[at][1], line_at)) if position else ()
-        figure = _figure(placement, inner, step)
-        number = position.at[0] if position else len(parts)
-        if number == len(parts):
-            last.extend(figure)
-        else:
-            before[parts[number][0], position.at[1] if position else 0].extend(figure)
-    return before, last
-
-
-def _rank_in_gap(pair: tuple[Placement, PicturePlace | None]) -> int:
+def _rank_in_gap(pair: tuple[Placement, PicturePlace]) -> int:
     """Order pictures between the same words: 0 read with the words before, 2 with the words after."""
     position = pair[1]
-    return 1 if position is None or not position.is_level else 0 if position.is_behind else 2
+    return 1 if not position.is_level else 0 if position.is_behind else 2
 
 
 def _lines_at(block: DraftBlock, number: int) -> Sequence[Line]:
@@ -162,16 +145,16 @@ def _lines_at(block: DraftBlock, number: int) -> Sequence[Line]:
     return block.lines[number : number + 1] if is_divisible(block) else block.lines
 
 
-def _in_reading_order(placements: Sequence[Placement], page: Page, *, right_to_left: bool) -> list[Placement]:
+def _in_reading_order(placements: Sequence[Placement], content: PageContent) -> list[Placement]:
     """Return figures row by row, those of a row in reading direction."""
-    boxes = {placement.order: upright(placement.bbox, page.rotation) for placement in placements}
+    boxes = {placement.order: content.upright(placement.bbox) for placement in placements}
     rows: list[list[Placement]] = []
     for placement in sorted(placements, key=lambda placement: (boxes[placement.order].y0, boxes[placement.order].x0)):
         if rows and all(is_level(boxes[placement.order], boxes[row_placement.order]) for row_placement in rows[-1]):
             rows[-1].append(placement)
         else:
             rows.append([placement])
-    turn = -1 if right_to_left else 1
+    turn = -1 if content.right_to_left else 1
     return [placement for row in rows for placement in sorted(row, key=lambda placement: turn * boxes[placement.order].x0)]
 
 

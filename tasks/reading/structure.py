@@ -1,9 +1,8 @@
 """Structure a parsed document: reading order, sections, captions, mentions, tables. Pure."""
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 
 from schemas.corrections import StoredCorrection
 from schemas.documents import (
@@ -25,14 +24,14 @@ from schemas.documents import (
 from schemas.errors import FailureCode
 from schemas.geometry import BBox
 from schemas.tags import escape, placeholders, strip
-from schemas.text import ROMAN, CaptionLabel, mentions, roman, roman_value
+from schemas.text import CaptionLabel, mentions
 from tasks.figures.anchor import callouts, find_keys, match_keys
-from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.code import find_code, is_typewritten
 from tasks.reading.correct import with_roles
 from tasks.reading.join import hyphenated_words, join_lines
 from tasks.reading.margins import find_margins
 from tasks.reading.outline import Headings, body_size
+from tasks.reading.page_numbers import printed_labels
 from tasks.reading.page_order import in_page_order, split_spread, with_margins_outside
 from tasks.reading.paragraphs import (
     DraftBlock,
@@ -54,14 +53,14 @@ SCAN_SHARE = 0.5
 """Minimum share of a page that a scan covers to which a system added lines in the margins."""
 
 
-def build_document(
+def _figures(
     parsed: ParsedDocument,
     drafts: Sequence[DraftBlock],
-    headings: Headings,
+    blocks: Sequence[Block],
     recognised: Mapping[str, Sequence[RecognisedLine]],
     hyphenated: frozenset[str],
-) -> StructuredDocument:
-    """Return the document that draft blocks in reading order make; ``hyphenated`` are as for ``join_lines``."""
+) -> list[PlacedFigure]:
+    """Return the figures of a document in the order of their placements; ``hyphenated`` are as for ``join_lines``."""
     inner: dict[int, list[str]] = defaultdict(list)
     for line in parsed.lines:
         if line.inside is not None:
@@ -71,26 +70,13 @@ def build_document(
         for placement in parsed.placements
         if placement.role in TAGGED
     }
-    blocks = _document_blocks(drafts, headings)
     keys = _keys(drafts, inner, recognised)
     placed = _placed_figures(drafts, blocks, keys, words, hyphenated)
     for placement, block, step in _inline_figures(parsed.placements, placed, blocks):
         placed.append(
             PlacedFigure(placement, "", block.section_path, words[placement.order], block.order, step, (block.order,))
         )
-    return StructuredDocument(
-        doc_id=parsed.doc_id,
-        title=parsed.title,
-        pages=parsed.pages,
-        blocks=tuple(blocks),
-        figures=tuple(sorted(placed, key=lambda figure: figure.placement.order)),
-        placements=parsed.placements,
-        pictures=parsed.figures,
-        failures=parsed.failures,
-        date=parsed.date,
-        labels=parsed.labels,
-        pdf=parsed.pdf,
-    )
+    return sorted(placed, key=lambda figure: figure.placement.order)
 
 
 def _document_blocks(drafts: Sequence[DraftBlock], headings: Headings) -> list[Block]:
@@ -230,12 +216,10 @@ def structure(
     headings = Headings(lines, parsed.outline, margins.keys())
     hyphenated = hyphenated_words(lines)
     typewritten = is_typewritten(lines)
-    blocks = [
-        replace(block, level=headings.level_of(block.lines)) if block.kind is BlockKind.HEADING else block
-        for content in contents
-        for block in _blocks(content, margins, headings, hyphenated, typewritten=typewritten)
+    drafts = [
+        block for content in contents for block in _blocks(content, margins, headings, hyphenated, typewritten=typewritten)
     ]
-    blocks = with_footnotes(join_continued(with_item_depths(blocks)), body_size(lines))
+    drafts = with_footnotes(join_continued(with_item_depths(drafts)), body_size(lines))
     read_pages = {line.page for line in lines}
     failures = [
         failure
@@ -243,9 +227,21 @@ def structure(
         if failure.code != FailureCode.FONT_UNREADABLE or failure.page not in read_pages  # OCR read the others
     ]
     failures += _unread_pictures(parsed, recognised, {line.page for line in lines if line not in margins})
-    document = build_document(replace(parsed, failures=tuple(failures)), blocks, headings, recognised, hyphenated)
     numbered = (line for line, role in margins.items() if role in (Furniture.HEAD, Furniture.FOOT, Furniture.PAGE_NUMBER))
-    return replace(document, labels=parsed.labels or printed_labels(numbered, len(parsed.pages)))
+    blocks = _document_blocks(drafts, headings)
+    return StructuredDocument(
+        doc_id=parsed.doc_id,
+        title=parsed.title,
+        pages=parsed.pages,
+        blocks=tuple(blocks),
+        figures=tuple(_figures(parsed, drafts, blocks, recognised, hyphenated)),
+        placements=parsed.placements,
+        pictures=parsed.figures,
+        failures=tuple(failures),
+        date=parsed.date,
+        labels=parsed.labels or printed_labels(numbered, len(parsed.pages)),
+        pdf=parsed.pdf,
+    )
 
 
 def _unread_pictures(
@@ -296,9 +292,7 @@ def _blocks(
         table
         for table in content.tables
         # The picture of a cell in the middle has the table's middle, too.
-        if not any(
-            holds(box, table.bbox) and box.area > table.bbox.area for box in (placement.bbox for placement in tagged)
-        )
+        if not any(holds(picture.bbox, table.bbox) and picture.bbox.area > table.bbox.area for picture in tagged)
     ]
     in_tables = [name for table in tables for row in table.rows for cell in row for name in placeholders(cell)]
     alone: list[Placement] = []
@@ -318,99 +312,9 @@ def _blocks(
     if not typewritten and not rotation_of(free, content.page.rotation):
         no_code = set_lines.union(line for line in free if headings.is_heading(line))
         code = {line: number for number, run in enumerate(find_code(free, no_code)) for line in run}
-    right_to_left = runs_right_to_left("".join([line.text for line in content.lines]))
     page_blocks: list[DraftBlock] = []
     text_blocks = with_tables(paragraphs(free, margins, headings, hyphenated, code), framed)
-    for blocks, pictures in split_spread(text_blocks, alone, content.page, right_to_left=right_to_left):
-        ordered = in_page_order(blocks, pictures, content.page, right_to_left=right_to_left)
-        page_blocks += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)
-    joined = page_blocks if rotation_of(free, content.page.rotation) else join_columns(page_blocks, hyphenated)
-    return with_margins_outside(joined, content.page)
-
-
-FEWEST_RUNNING = 3
-"""Minimum pages with numbers that increase with the pages, or of chapters that number their own."""
-LABELLED_SHARE = 0.25
-"""Minimum share of a document's pages that have a number: fewer are those of an appendix or of plates."""
-_NUMBER = rf"(?:(?P<part>[A-Z]{{1,2}}|\d{{1,2}})(?P<dash>[-–.]))?(?:(?P<roman>{ROMAN})|(?P<arabic>\d{{1,4}}))"
-_ALONE = re.compile(
-    rf"\W*(?:(?:page|seite|p\.)\s*)?{_NUMBER}(?:\s*(?:/|of|von)\s*(?:{ROMAN}|\d{{1,4}}))?\W*", re.IGNORECASE
-)
-_FIRST = re.compile(rf"{_NUMBER}(?=\s|[|·•]).*", re.IGNORECASE)
-_LAST = re.compile(rf".*(?<=[\s|·•]){_NUMBER}", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Numbers that increase with the pages; ``part`` is the chapter with its dash in "A-1", ``offset`` number minus page."""
-
-    part: str
-    style: str
-    offset: int
-
-    def label(self, page: int) -> str:
-        """Return the label of a page; "" before the first."""
-        value = page + self.offset
-        if value < 1:
-            return ""
-        numeral = str(value) if self.style == "arabic" else roman(value)
-        return self.part + (numeral.upper() if self.style == "ROMAN" else numeral)
-
-
-def printed_labels(margins: Iterable[Line], pages: int) -> tuple[str, ...]:
-    """Return the label of each page, "" if none is known; () if the document has none, or they are the numbers of pages.
-
-    A number is a label if those of other pages differ from it by as much as the pages do. A page between two of a run has
-    the number between theirs, and pages without one before the first of a run, such as the opening of a chapter, count back to 1.
-
-    Args:
-        margins: The running heads, feet and page numbers.
-        pages: Number of pages of the document.
-    """
-    numbered: dict[_Run, set[int]] = defaultdict(set)
-    chapters: set[_Run] = set()
-    for line in margins:
-        for run, is_alone in _numbers(line):
-            numbered[run].add(line.page)
-            if run.part and is_alone:
-                chapters.add(run)
-    # Chapters that number their own pages may have few each, so they count together.
-    chapter_pages = {page for run in chapters for page in numbered[run]}
-    runs = {
-        run: run_pages
-        for run, run_pages in numbered.items()
-        if len(run_pages) >= FEWEST_RUNNING or (run in chapters and len(chapter_pages) >= FEWEST_RUNNING)
-    }
-    labelled: dict[int, _Run] = {}
-    for run, run_pages in sorted(runs.items(), key=lambda pair: len(pair[1])):
-        labelled |= dict.fromkeys(run_pages, run)  # if a page has two, the longer run's is kept
-    if len(labelled) < LABELLED_SHARE * pages:
-        return ()
-    labels: dict[int, str] = {page: run.label(page) for page, run in labelled.items()}
-    last: dict[_Run, int] = {run: page for page, run in sorted(labelled.items())}
-    # From the last page back, `following` is the run of the next page with a number, from which the page counts back.
-    following: _Run | None = None
-    for page in range(pages, 0, -1):
-        following = labelled.get(page, following)
-        if following is not None and page <= last[following]:
-            labels.setdefault(page, following.label(page))
-    found_labels = tuple(labels.get(page, "") for page in range(1, pages + 1))
-    return () if all(label in ("", str(page)) for page, label in enumerate(found_labels, 1)) else found_labels
-
-
-def _numbers(line: Line) -> Iterator[tuple[_Run, bool]]:
-    """Yield the runs that a line's numbers may be of, and whether the number is all of the line."""
-    text = line.text.strip()
-    alone = _ALONE.fullmatch(text)
-    for number_match in [alone] if alone else filter(None, (_FIRST.fullmatch(text), _LAST.fullmatch(text))):
-        numeral = number_match["roman"] or number_match["arabic"]
-        if number_match["arabic"]:
-            style, value = "arabic", int(numeral)
-        elif numeral.islower() or numeral.isupper():
-            style, value = ("roman" if numeral.islower() else "ROMAN"), roman_value(numeral)
-        else:
-            continue
-        yield (
-            _Run(f"{number_match['part']}{number_match['dash']}" if number_match["part"] else "", style, value - line.page),
-            alone is not None,
-        )
+    for blocks, pictures in split_spread(text_blocks, alone, content):
+        page_blocks += with_figures(in_page_order(blocks, pictures, content), pictures, inner, content)
+    joined = page_blocks if rotation_of(free, content.page.rotation) else join_columns(page_blocks)
+    return with_margins_outside(joined, content)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from backends.pdf.document import open_document
 from schemas.corpus import ParseOptions
 from schemas.geometry import BBox
-from tasks.reading.page_order import LayoutBlock, may_be_out_of_order, reordered
+from tasks.reading.page_order import LayoutBlock, reordered
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 
@@ -153,16 +153,6 @@ def test_what_may_be_read_where_it_is_written_stays_there(stream_order: str, rig
     assert _in_columns(stream_order, right_to_left=right_to_left) == stream_order
 
 
-@pytest.mark.parametrize("right_to_left", [False, True])
-def test_only_what_turns_back_to_where_lines_begin_needs_a_look(right_to_left: bool) -> None:
-    level = [COLUMNS[name].box for name in ("l1", "r1")]
-    assert may_be_out_of_order(level, right_to_left=right_to_left) is right_to_left
-    assert may_be_out_of_order(level[::-1], right_to_left=right_to_left) is not right_to_left
-    assert not may_be_out_of_order(
-        [COLUMNS[name].box for name in ("title", "l1", "l2", "l3", "foot")], right_to_left=right_to_left
-    )
-
-
 def test_columns_written_back_to_front_are_read_from_the_front() -> None:
     columns = [_text((50 + 170 * number, 200 + 170 * number), top, top + 90) for number in (2, 0, 1) for top in (100, 200)]
     assert reordered(columns) == [2, 3, 4, 5, 0, 1]
@@ -204,12 +194,9 @@ BOXES = st.builds(
 
 
 @given(st.lists(BOXES, max_size=12), st.booleans())
-def test_every_block_is_read_once_and_only_an_order_that_may_be_wrong_is_corrected(
-    blocks: list[LayoutBlock], right_to_left: bool
-) -> None:
+def test_every_block_is_read_once(blocks: list[LayoutBlock], right_to_left: bool) -> None:
     order = reordered(blocks, right_to_left=right_to_left)
     assert sorted(order) == list(range(len(blocks)))
-    assert may_be_out_of_order([block.box for block in blocks], right_to_left=right_to_left) or order == sorted(order)
 
 
 @given(st.lists(BOXES, max_size=12))

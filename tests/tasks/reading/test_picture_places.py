@@ -4,7 +4,7 @@ import pytest
 
 from schemas.documents import Line
 from schemas.geometry import BBox
-from tasks.reading.picture_places import TextBlock, place_pictures
+from tasks.reading.picture_places import PicturePlace, TextBlock, place_pictures
 
 LEFT, RIGHT = 72.0, 340.0
 
@@ -35,7 +35,6 @@ def _order(pictures: list[BBox], passages: list[TextBlock], *, right_to_left: bo
     positions = place_pictures(pictures, passages, right_to_left=right_to_left)
     read = [((number, 0), 1, f"P{number}") for number in range(len(passages))]
     for letter, position in zip("abcdefgh", positions, strict=False):
-        assert position is not None
         read.append((position.at, 0, letter))
         if position.at[1]:
             read.append((position.at, 1, f"P{position.at[0]}.{position.at[1]}"))
@@ -54,8 +53,7 @@ def _beside(step: int, x0: float) -> BBox:
 @pytest.mark.parametrize("drawn", [(0, 1, 2), (2, 0, 1)])
 def test_a_picture_right_of_a_step_follows_the_whole_step(drawn: tuple[int, ...]) -> None:
     positions = place_pictures([_beside(step, 400) for step in drawn], STEPS)
-    assert [position and position.at for position in positions] == [(step + 1, 0) for step in drawn]
-    assert positions[0] is not None
+    assert [position.at for position in positions] == [(step + 1, 0) for step in drawn]
     assert {passage for passage, _ in positions[0].step} == {drawn[0]}
 
 
@@ -118,14 +116,13 @@ def test_pictures_side_by_side_are_in_one_gap_though_their_neighbours_differ() -
     )
     left_box, right = BBox(72, 104, 240, 206), BBox(260, 102, 450, 200)
     positions = place_pictures([left_box, right], [above, below])
-    assert {position.at for position in positions if position} == {(1, 0)}
+    assert {position.at for position in positions} == {(1, 0)}
 
 
 def test_a_number_alone_is_no_text_to_be_read_with() -> None:
     number, text = _passage("3", y0=92, width=10), _passage("Clean the sensor with compressed air.", y0=210)
     assert _order([BBox(72, 110, 300, 200)], [number, text]) == ["P0", "a", "P1"]
     position = place_pictures([BBox(72, 110, 300, 200)], [number, text])[0]
-    assert position is not None
     assert {passage for passage, _ in position.step} == {1}
 
 
@@ -139,8 +136,8 @@ def test_what_is_never_cut_is_not_cut() -> None:
     assert _order([BBox(510, 150, 560, 200), BBox(10, 150, 60, 200)], [table]) == ["b", "P0", "a"]
 
 
-def test_a_page_without_text_has_no_place() -> None:
-    assert place_pictures([BBox(0, 0, 10, 10)], []) == [None]
+def test_pictures_of_a_page_without_text_are_at_its_end() -> None:
+    assert place_pictures([BBox(0, 0, 10, 10)], []) == [PicturePlace((0, 0))]
 
 
 def test_a_picture_in_the_second_column_stays_by_its_step_though_the_first_column_is_nearer_to_its_left() -> None:
@@ -164,8 +161,6 @@ def test_of_two_pictures_between_the_same_words_each_goes_to_its_step() -> None:
         _passage("Turn the wheel until", "it stops by itself.", x0=410, y0=100, width=100),
     ]
     behind, before = place_pictures([BBox(190, 295, 250, 330), BBox(330, 95, 400, 130)], steps)
-    assert behind is not None
-    assert before is not None
     assert behind.at == before.at == (1, 0)
     assert (behind.is_behind, before.is_behind) == (True, False)
 
@@ -202,7 +197,6 @@ def test_a_picture_comes_before_the_words_on_it_though_text_under_it_is_near() -
 
 def _read_with(picture: BBox, passages: list[TextBlock]) -> set[int]:
     [position] = place_pictures([picture], passages)
-    assert position is not None
     return {passage for passage, _ in position.step}
 
 

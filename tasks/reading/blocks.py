@@ -166,19 +166,20 @@ def _groups(
     sides = np.array([box for _, box in boxes], dtype=np.float64).reshape(-1, 4)
     holders = [_holder(line.bbox, sides) for line, _ in lines]
     framed = _frames_of([line for line, _ in lines], frames)
+    # A line of a region goes with the region, whichever block the PDF has it in.
     keys = [
-        ("region", boxes[at][0], frame) if at is not None else ("block", line.block, frame)
+        (None, line.block, frame) if at is None else (boxes[at][0], 0, frame)
         for at, frame, (line, _) in zip(holders, framed, lines, strict=True)
     ]
     for number, (line, _) in enumerate(lines):
         # A marker that stands alone goes where its item goes, in whichever block the PDF has it.
         if _LONE_MARKER.fullmatch(line.text) and (item := _item_of(number, lines)) is not None:
             keys[number] = keys[item]
-    groups: dict[tuple[str, int, int], list[PageLine]] = defaultdict(list)
+    groups: dict[tuple[int | None, int, int], list[PageLine]] = defaultdict(list)
     for key, page_line in zip(keys, lines, strict=True):
         groups[key].append(page_line)
-    for (kind, at, _), group in groups.items():
-        yield regions[at].label if kind == "region" else None, group
+    for (region, _, _), group in groups.items():
+        yield None if region is None else regions[region].label, group
 
 
 def _frames_of(lines: Sequence[Line], frames: Sequence[BBox]) -> list[int]:

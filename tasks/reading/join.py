@@ -117,8 +117,6 @@ def wraps(line: Line, following: Line, column_x0: float, column_x1: float) -> bo
         return True
     letter_width = line.bbox.width / max(1, len(line.text.strip()))
     word = _first_word(following.text)
-    if not word:
-        return False
     if _BEGINS_SOLID.match(word):
         letter_width = max(letter_width, line.size)  # as wide as it is high, however narrow the Latin letters beside it are
     return room <= (len(word) + 1) * letter_width

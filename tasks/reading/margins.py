@@ -57,9 +57,7 @@ WIDE_EDGE_SHARE = 0.2
 """Share of a page's height in which repeated lines are heads or feet if a layout model says so: with LaTeX's wide margins on A4
 they are at 0.13.
 """
-_HEAD, _FOOT = 0, 1
-_ROLES = (Furniture.HEAD, Furniture.FOOT)
-_SIDES = {LayoutLabel.HEAD: _HEAD, LayoutLabel.FOOT: _FOOT}
+_SIDES = {LayoutLabel.HEAD: Furniture.HEAD, LayoutLabel.FOOT: Furniture.FOOT}
 _NO_PAGE_NUMBER = frozenset({LayoutLabel.ITEM, LayoutLabel.PICTURE})
 _NO_RUNNING_HEAD = frozenset({LayoutLabel.ITEM, LayoutLabel.TABLE})
 _WORD = re.compile(r"\w")
@@ -117,15 +115,16 @@ def words_across(lines: Sequence[Line], body: float) -> Iterator[Line]:
 
 def line_numbers(lines: Sequence[Line], body: float) -> list[Line]:
     """Return the numbers in a column beside the text that go up by one step."""
-    numbers = [line for line in lines if line.text.strip().isdecimal() and line.inside is None]
+    decimals = [line for line in lines if line.text.strip().isdecimal() and line.inside is None]
+    numbers = sorted(decimals, key=lambda line: line.bbox.y0)
     prose = [line.bbox for line in lines if len(line.text) >= _PROSE_CHARACTERS]
     if not prose:
         return []
     rows = levels_of([line for line in lines if line not in numbers])
     text_x0, text_x1 = min(box.x0 for box in prose), max(box.x1 for box in prose)
     for column in (
-        sorted((line for line in numbers if line.bbox.x1 < text_x0), key=lambda line: line.bbox.y0),
-        sorted((line for line in numbers if line.bbox.x0 > text_x1), key=lambda line: line.bbox.y0),
+        [line for line in numbers if line.bbox.x1 < text_x0],
+        [line for line in numbers if line.bbox.x0 > text_x1],
     ):
         steps = {int(below.text) - int(above.text) for above, below in pairwise(column)}
         fewest = FEWEST_NUMBERED if all(line.size < body for line in column) else FEWEST_AS_LARGE
@@ -156,8 +155,8 @@ def find_margins(
         outline: The PDF's own, if it has one: where a section begins, its title isn't a margin if it is there once.
     """
     by_number = {page.page: page for page in pages}
-    alike: dict[tuple[str, int, int], list[Line]] = defaultdict(list)
-    heights: dict[tuple[int, int, float], list[Line]] = defaultdict(list)
+    alike: dict[tuple[str, Furniture, int], list[Line]] = defaultdict(list)
+    heights: dict[tuple[Furniture, int, float], list[Line]] = defaultdict(list)
     numbers: list[_Number] = []
     body = body_size(lines)
     for line in lines:
@@ -181,8 +180,8 @@ def find_margins(
 
 
 def _running_lines(
-    alike: Mapping[tuple[str, int, int], Sequence[Line]],
-    heights: Mapping[tuple[int, int, float], Sequence[Line]],
+    alike: Mapping[tuple[str, Furniture, int], Sequence[Line]],
+    heights: Mapping[tuple[Furniture, int, float], Sequence[Line]],
     page_count: int,
     body: float,
 ) -> dict[Line, Furniture]:
@@ -197,18 +196,18 @@ def _running_lines(
             not inside and count > 1 and all(_is_head_by_label(line) and line.size <= body + LARGER_PT for line in repeated)
         )
         if is_labelled or (count >= fewest and (is_everywhere or _labelled_share(repeated) >= LABELLED_SHARE)):
-            running.update(dict.fromkeys(repeated, _ROLES[side]))
+            running.update(dict.fromkeys(repeated, side))
     for (side, _, size), level in heights.items():
-        running.update(dict.fromkeys(_with_numbers(level), _ROLES[side]))
+        running.update(dict.fromkeys(_with_numbers(level), side))
         # Heads that change with the section differ in their words: the layout model tells them, those as large as the text
         # on more pages; in a document of a page or two it decides alone.
         labelled = [line for line in level if _is_labelled(line)]
         sure = [line for line in labelled if _is_head_by_label(line)]
         if len({line.page for line in labelled}) >= FEWEST_CHANGING:
-            running.update(dict.fromkeys(labelled, _ROLES[side]))
+            running.update(dict.fromkeys(labelled, side))
         is_smaller = size < body - LARGER_PT and len({line.page for line in sure}) >= FEWEST_SMALLER
         if page_count <= MOST_PAGES_BY_LABEL or is_smaller:
-            running.update(dict.fromkeys(sure, _ROLES[side]))
+            running.update(dict.fromkeys(sure, side))
     return running
 
 
@@ -260,7 +259,7 @@ class _Number:
     """A line that may be a page number: ``part`` is the chapter in "A-1" or "3-7", ``form`` the text around both."""
 
     line: Line
-    side: int
+    side: Furniture
     form: str
     part: str
     value: int
@@ -279,7 +278,7 @@ class _Number:
         )  # the next chapter begins between them
 
 
-def _number(line: Line, side: int) -> _Number | None:
+def _number(line: Line, side: Furniture) -> _Number | None:
     """Return what may be a page number; None if the form excludes it."""
     text = line.text.strip()
     match = _PAGE_NUMBER.fullmatch(text)
@@ -334,7 +333,7 @@ def _pattern(text: str) -> str:
 class _Edge(NamedTuple):
     """Where a line is: at the head or the foot of its page, its distance in points, and whether it is in the outer tenth."""
 
-    side: int
+    side: Furniture
     away: int
     is_outer: bool
 
@@ -345,7 +344,7 @@ def _edge_of(line: Line, page: Page) -> _Edge | None:
     top, bottom, height = box.y0 - sheet.y0, box.y1 - sheet.y0, sheet.height
     share = EDGE_SHARE if line.label is None else WIDE_EDGE_SHARE
     if bottom <= share * height:
-        return _Edge(_HEAD, round(bottom), bottom <= EDGE_SHARE * height)
+        return _Edge(Furniture.HEAD, round(bottom), bottom <= EDGE_SHARE * height)
     if top >= (1 - share) * height:
-        return _Edge(_FOOT, round(height - bottom), top >= (1 - EDGE_SHARE) * height)
+        return _Edge(Furniture.FOOT, round(height - bottom), top >= (1 - EDGE_SHARE) * height)
     return _Edge(_SIDES[line.label], round(bottom), is_outer=False) if line.label in _SIDES else None

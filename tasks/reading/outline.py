@@ -76,7 +76,8 @@ class Headings:
 
     def __init__(self, lines: Sequence[Line], outline: Sequence[OutlineEntry], margins: Set[Line] = frozenset()) -> None:
         self._margins = margins
-        self._outline = sorted(outline, key=lambda entry: entry.page)  # on one page its own order is that of the text
+        # On one page its own order is that of the text.
+        self._outline = sorted((entry for entry in outline if title_letters(entry.title)), key=lambda entry: entry.page)
         self._body = body_size(lines)
         self._found: set[OutlineEntry] = set()
         self._wholes: dict[Line, Sequence[Line]] = {}
@@ -101,7 +102,7 @@ class Headings:
 
     def path(self) -> "SectionPath":
         """Return a walk through the document that gives each block its section."""
-        return SectionPath([entry for entry in self._outline if title_letters(entry.title)], self._found)
+        return SectionPath(self._outline, self._found)
 
     def _by_outline(self, lines: Sequence[Line]) -> dict[Line, int]:
         """Find each entry of the outline on its page: the line or lines with the same words."""
@@ -127,7 +128,7 @@ class Headings:
     def _note(self, entry: OutlineEntry, titles: Sequence[Sequence[Line]], levels: dict[Line, int]) -> None:
         """Take as an entry's heading the title nearest to its destination, of those the largest; no margin, and none twice."""
         matches = [title for title in titles if title[0] not in levels and title[0] not in self._margins]
-        if matches and title_letters(entry.title):
+        if matches:
             self._found.add(entry)
             heading = min(matches, key=lambda match: (_away(match[0], entry), -match[0].size))
             levels.update(dict.fromkeys(heading, min(DEEPEST_LEVEL, entry.level)))
@@ -234,7 +235,7 @@ class Headings:
             return block
         first = block[0]
         is_full_size = first.size >= LEAST_BOLD_SIZE * self._body
-        if block_text.isupper() and _NUMBERED.match(block_text):
+        if len(block) <= MOST_TITLE_LINES and block_text.isupper() and _NUMBERED.match(block_text) and is_full_size:
             return block  # "2 RELATED WORK", often in small capitals behind a larger number
         same = [line for line in block if is_same_size(line.size, first.size) and line.bold == first.bold]
         head = block[: next((at for at, line in enumerate(block) if line not in same), len(block))]

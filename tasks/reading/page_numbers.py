@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from schemas.documents import Line
@@ -55,14 +55,10 @@ def printed_labels(margins: Iterable[Line], pages: int) -> tuple[str, ...]:
                 chapters.add(run)
     # Chapters that number their own pages may have few each, so they count together.
     chapter_pages = {page for run in chapters for page in numbered[run]}
-    runs = {
-        run: run_pages
-        for run, run_pages in numbered.items()
-        if len(run_pages) >= FEWEST_RUNNING or (run in chapters and len(chapter_pages) >= FEWEST_RUNNING)
-    }
     labelled: dict[int, Run] = {}
-    for run, run_pages in sorted(runs.items(), key=lambda pair: len(pair[1])):
-        labelled |= dict.fromkeys(run_pages, run)  # if a page has two, the longer run's is kept
+    for run, run_pages in sorted(numbered.items(), key=lambda pair: len(pair[1])):
+        if len(chapter_pages if run in chapters else run_pages) >= FEWEST_RUNNING:
+            labelled |= dict.fromkeys(run_pages, run)  # if a page has two, the longer run's is kept
     if len(labelled) < LABELLED_SHARE * pages:
         return ()
     labels = [""] * pages
@@ -71,6 +67,11 @@ def printed_labels(margins: Iterable[Line], pages: int) -> tuple[str, ...]:
     for page in range(pages, 0, -1):
         following = labelled.get(page, following)
         labels[page - 1] = "" if following is None else following.label(page)
+    return own_labels(labels)
+
+
+def own_labels(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels of pages; () if they are no others than the numbers of pages."""
     return () if all(label in ("", str(page)) for page, label in enumerate(labels, 1)) else tuple(labels)
 
 

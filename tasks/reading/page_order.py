@@ -12,7 +12,7 @@ from tasks.reading.join import wraps
 from tasks.reading.outline import body_size
 from tasks.reading.page_numbers import numbers_of
 from tasks.reading.paragraphs import DraftBlock, PageContent, text_block
-from tasks.reading.picture_places import COLUMN_SHARE, TOUCH_PT, place_pictures
+from tasks.reading.picture_places import TOUCH_PT, place_pictures, shares_column
 
 MOST_ROUNDS = 2
 """Rounds of correction: a move may uncover another contradiction."""
@@ -58,12 +58,7 @@ def reordered(blocks: Sequence[LayoutBlock], *, right_to_left: bool = False) -> 
 
 def _stands_over(upper: LayoutBlock, lower: LayoutBlock) -> bool:
     """Return whether a block ends above another one in the same column."""
-    x0, _, x1, y1 = upper.box
-    if y1 > lower.box.y0 + TOUCH_PT:
-        return False
-    head_x0, _, head_x1, _ = lower.head
-    shared = (x1 if x1 < head_x1 else head_x1) - (x0 if x0 > head_x0 else head_x0)
-    return shared > COLUMN_SHARE * min(x1 - x0, head_x1 - head_x0)
+    return upper.box.y1 <= lower.box.y0 + TOUCH_PT and shares_column(upper.box, lower.head)
 
 
 def _contradictions(blocks: Sequence[LayoutBlock], order: Sequence[int]) -> dict[int, set[int]]:

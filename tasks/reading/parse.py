@@ -31,6 +31,7 @@ from tasks.figures.render import FigureCollector, KeepFigure, formula_regions, s
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.margins import words_across
 from tasks.reading.outline import body_size
+from tasks.reading.page_numbers import own_labels
 from tasks.reading.read import ParsedPage, is_unreadable, read_outline, read_page
 from tasks.tables.promised import layout_tables
 from tasks.tables.rows import rotation_of
@@ -146,7 +147,7 @@ def parse(
         outline=tuple(read_outline(document, reading.pages)),
         failures=(*reading.failures, *_of_attachments(document.attachments())),
         date=date_of(*document.dates),
-        labels=_labels(document),
+        labels=own_labels(document.page_labels()),
         doubts=document.doubts(),
     )
 
@@ -156,11 +157,6 @@ def _of_attachments(names: Sequence[str]) -> Iterator[PageFailure]:
     if documents := sorted(name for name in names if ending(name) in FORMATS):
         message = f"the attachments inside the PDF aren't read: {', '.join(documents)}"
         yield PageFailure(None, FailureCode.HAS_ATTACHMENTS, escape(message[:_MOST_CHARACTERS]))
-
-
-def _labels(document: PdfDocument) -> tuple[str, ...]:
-    labels = tuple(document.page_labels())
-    return () if all(label == str(page) for page, label in enumerate(labels, 1)) else labels
 
 
 @dataclass
@@ -202,13 +198,11 @@ class _Reading:
             self.pages.append(Page(number, 0.0, 0.0, 0, 0))
             self._fail(number, error)
             return
-        if is_unreadable(content.lines):
+        is_readable = not is_unreadable(content.lines)
+        if not is_readable:
             message = "its fonts don't say which letters they show: without OCR its text is left out"
             self._fail(number, BadInputError(message, FailureCode.FONT_UNREADABLE, number))
             content = replace(content, page=replace(content.page, characters=0), lines=())
-            is_readable = False
-        else:
-            is_readable = True
         if content.layout_failed:
             message = "the layout model fails on the page, so it is read by rules alone"
             self._fail(number, BadInputError(message, FailureCode.LAYOUT_FAILED, number))
@@ -246,7 +240,7 @@ class _Reading:
         """Add the pictures, the lines and the tables of a page; one whose letters are unknown is a picture, as a scan is."""
         drawn = content.drawn
         visible = [line for line, is_visible in content.lines if is_visible or content.is_scan]
-        hidden = [] if content.is_scan else [line for line, is_visible in content.lines if not is_visible]
+        hidden = [line for line, is_visible in content.lines if not (is_visible or content.is_scan)]
         if is_readable:
             images = content.pictures if self.as_scans else [*drawn.images, *content.pictures]
             located = locate(drawn.box, images, content.marks, drawn.frames, visible)
@@ -317,8 +311,6 @@ class _Reading:
 def _with_their_pictures(content: ParsedPage, placed: Sequence[Placement]) -> list[Line]:
     """Return the lines of a page, each with the picture around it: labels of drawings, hidden text behind an image."""
     pictures = [placement for placement in placed if placement.role is Role.CONTENT]
-    if not pictures:
-        return content.texts
     lines: list[Line] = []
     for line, is_visible in content.lines:
         holders = [

@@ -348,6 +348,6 @@ def _distance_across(side: Iterable[_Spot], box: BBox) -> float:
     return min(spot.box.gap_x(box) for spot in side)
 
 
-def shares_column(text: BBox, box: BBox) -> bool:
-    """Return whether text and a picture are in one column of the page."""
-    return -text.gap_x(box) >= COLUMN_SHARE * min(text.width, box.width)
+def shares_column(first: BBox, second: BBox) -> bool:
+    """Return whether two things are in one column of the page."""
+    return -first.gap_x(second) >= COLUMN_SHARE * min(first.width, second.width)

@@ -138,14 +138,12 @@ def _share(accent_box: BBox, letter_box: BBox) -> float:
     return -accent_box.gap_x(letter_box) / narrower if narrower > 0 else 0.0
 
 
-def with_raised_marks(lines: Sequence[PageLine], letters: LineLetters) -> Sequence[PageLine]:
+def with_raised_marks(lines: Sequence[PageLine], letters: LineLetters) -> list[PageLine]:
     """Return lines, with each raised number that was drawn by itself, such as a footnote's mark in a cell, behind its text."""
     visible = [line for line, is_visible in lines if is_visible]
     raised = {
         mark: text for mark in visible if may_be_raised(mark.text) and (text := _raised_over(mark, visible)) is not None
     }
-    if not raised:
-        return lines
     mark_by_text = {text: mark for mark, text in raised.items() if text not in raised}
     joined_marks = set(mark_by_text.values())
     return [
@@ -284,36 +282,23 @@ def spelled_lines(texts: Sequence[ReplacementText], images: Sequence[Image], pag
     """
     lines: list[Line] = []
     for image in images:
-        text = next((text for text_box, text in texts if image.bbox.iou(text_box) >= _SAME_SHARE), "")
+        box = image.bbox
+        text = next((text for text_box, text in texts if box.iou(text_box) >= _SAME_SHARE), "")
         if not text.strip():
             continue
+        line = Line(page, image.block, box, escape(text), round(_SIZE_SHARE * box.height, 2), bold=False)
         last = lines[-1] if lines else None
-        if last is not None and _is_beside(last.bbox, image.bbox):
-            lines[-1] = last._replace(bbox=last.bbox | image.bbox, text=last.text + _blank(last, image.bbox) + escape(text))
+        if last is None or abs(box.height - last.bbox.height) > _SAME_HEIGHT_SHARE * last.bbox.height:
+            lines.append(line)
+        elif box.y0 == last.bbox.y0 and last.bbox.x0 < box.x0 <= last.bbox.x1 + last.bbox.height:
+            # The letters of one word may be two images: larger than their letters, they overlap, less so at a blank.
+            is_apart = last.bbox.x1 - box.x0 < _OVERHANG_SHARE * last.bbox.height
+            blank = " " if is_apart and not last.text.endswith((" ", "-")) else ""
+            lines[-1] = last._replace(bbox=last.bbox | box, text=last.text + blank + line.text)
         else:
-            block = last.block if last is not None and _is_under(last.bbox, image.bbox) else image.block
-            size = round(_SIZE_SHARE * image.bbox.height, 2)
-            lines.append(Line(page, block, image.bbox, escape(text), size, bold=False))
+            is_under = abs(box.y0 - last.bbox.y1) <= _LEADING_SHARE * last.bbox.height
+            lines.append(line._replace(block=last.block if is_under else line.block))
     return lines
-
-
-def _is_beside(last: BBox, box: BBox) -> bool:
-    """Return whether an image continues the row of the one before: the letters of one word may be two images."""
-    return _has_same_height(last, box) and box.y0 == last.y0 and last.x0 < box.x0 <= last.x1 + last.height
-
-
-def _is_under(last: BBox, box: BBox) -> bool:
-    return _has_same_height(last, box) and abs(box.y0 - last.y1) <= _LEADING_SHARE * last.height
-
-
-def _has_same_height(last: BBox, box: BBox) -> bool:
-    return abs(box.height - last.height) <= _SAME_HEIGHT_SHARE * last.height
-
-
-def _blank(last: Line, box: BBox) -> str:
-    """Return the text between two images of a row: larger than their letters, they overlap, less so at a blank."""
-    is_apart = last.bbox.x1 - box.x0 < _OVERHANG_SHARE * last.bbox.height
-    return " " if is_apart and not last.text.endswith((" ", "-")) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,7 +425,7 @@ def _cut_at_rules(lines: Sequence[PageLine], marks: Sequence[Mark], letters: Lin
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
     lines = with_accents(page.lines, letters)
     lines = [PageLine(_joined_letters(line, letters), is_visible) for line, is_visible in lines]
-    lines = list(with_raised_marks(lines, letters))
+    lines = with_raised_marks(lines, letters)
     if any(has_right_to_left(line.text) for line, _ in lines):
         lines = list(in_logical_order(lines, letters))
     if has_words_as_images(page.images):

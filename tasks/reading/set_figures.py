@@ -68,7 +68,7 @@ def _in_one_block(icon: BBox, lines: list[Line]) -> list[Line]:
 def _line_of(icon: Placement, lines: Sequence[Line]) -> int | None:
     box = icon.bbox
     near = [
-        (max(0.0, box.gap_x(line.bbox)), number)
+        (box.gap_x(line.bbox), number)
         for number, line in enumerate(lines)
         if is_level(box, line.bbox) and box.gap_x(line.bbox) <= BESIDE_EM * line.size
     ]
@@ -79,10 +79,7 @@ def _word_break(line: Line, icon: BBox, rotation: int) -> int:
     """Return the word break of a line that is nearest to where an icon in it begins."""
     line_box, icon_box = upright(line.bbox, rotation), upright(icon, rotation)
     before = line_box.x1 - icon_box.x1 if runs_right_to_left(line.text) else icon_box.x0 - line_box.x0
-    if before >= line_box.width - GRAZE_PT:
-        return len(line.text)
-    share = before / max(1.0, line_box.width)
-    near = round(len(line.text) * min(1.0, max(0.0, share)))
+    near = len(line.text) * before / max(1.0, line_box.width)
     breaks = [0, *(blank.start() for blank in re.finditer(r"\s", line.text)), len(line.text)]
     return min(breaks, key=lambda at: abs(at - near))
 

@@ -86,7 +86,7 @@ def _continues(table: DraftBlock, block: DraftBlock) -> bool:
     same_sides = abs(before.bbox.x0 - after.bbox.x0) <= SAME_WIDTH_PT and (
         by_words or abs(before.bbox.width - after.bbox.width) <= SAME_WIDTH_PT
     )
-    alike = same_sides and _width(table.rows) == _width(block.rows)
+    alike = same_sides and len(table.rows[0]) == len(block.rows[0])
     if not alike or after.page != before.page + 1:
         return False
     if block.label is not None:
@@ -127,10 +127,6 @@ def _caption_box(table: DraftBlock) -> BBox:
     table_box, cells = table.bbox, table.parts[0].bbox
     over = cells.y0 - table_box.y0 > table_box.y1 - cells.y1
     return table_box._replace(y1=cells.y0) if over else table_box._replace(y0=cells.y1)
-
-
-def _width(rows: Sequence[Sequence[str]]) -> int:
-    return max(map(len, rows))
 
 
 def _same_row(first_row: Sequence[str], second_row: Sequence[str]) -> bool:

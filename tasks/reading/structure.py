@@ -72,11 +72,8 @@ def _figures(
     }
     keys = _keys(drafts, inner, recognised)
     placed = _placed_figures(drafts, blocks, keys, words, hyphenated)
-    for placement, block, step in _inline_figures(parsed.placements, placed, blocks):
-        placed.append(
-            PlacedFigure(placement, "", block.section_path, words[placement.order], block.order, step, (block.order,))
-        )
-    return sorted(placed, key=lambda figure: figure.placement.order)
+    inline = _inline_figures(parsed.placements, placed, blocks, words)
+    return sorted([*placed, *inline], key=lambda figure: figure.placement.order)
 
 
 def _document_blocks(drafts: Sequence[DraftBlock], headings: Headings) -> list[Block]:
@@ -119,8 +116,7 @@ def _placed_figures(
     hyphenated: frozenset[str],
 ) -> list[PlacedFigure]:
     """Return the figures that are blocks of their own, each with the text beside it."""
-    beside = {line.page for draft in drafts for line in draft.step} | {line.page for key in keys.values() for line in key}
-    holders = {line: order for order, draft in enumerate(drafts) for line in draft.lines if line.page in beside}
+    holders = {line: order for order, draft in enumerate(drafts) for line in draft.lines}
     placed: list[PlacedFigure] = []
     for block, draft in zip(blocks, drafts, strict=True):
         placement = draft.placement
@@ -174,9 +170,9 @@ def _inner_text(text_lines: Sequence[str], recognised_lines: Sequence[Recognised
 
 
 def _inline_figures(
-    placements: Sequence[Placement], placed: Sequence[PlacedFigure], blocks: Sequence[Block]
-) -> Iterator[tuple[Placement, Block, str]]:
-    """Yield the figures in a line of text or in a table, with the block, and the text of the block or row."""
+    placements: Sequence[Placement], placed: Sequence[PlacedFigure], blocks: Sequence[Block], words: Mapping[int, str]
+) -> Iterator[PlacedFigure]:
+    """Yield the figures in a line of text or in a table, each with the text of the block or row."""
     own_blocks = {figure.placement.order for figure in placed}
     holders: dict[tuple[int, str], list[tuple[Block, str]]] = defaultdict(list)
     for block in blocks:
@@ -188,10 +184,10 @@ def _inline_figures(
     for placement in placements:
         blocks_with_text = holders.get((placement.page, placement.figure_id or ""))
         if placement.role in TAGGED and placement.order not in own_blocks and blocks_with_text:
-            yield (
-                placement,
-                *(blocks_with_text.pop(0) if len(blocks_with_text) > 1 else blocks_with_text[0]),
-            )  # one figure may be in several rows
+            # One figure may be in several rows.
+            block, step = blocks_with_text.pop(0) if len(blocks_with_text) > 1 else blocks_with_text[0]
+            inside = words[placement.order]
+            yield PlacedFigure(placement, "", block.section_path, inside, block.order, step, (block.order,))
 
 
 def structure(
@@ -248,7 +244,7 @@ def _unread_pictures(
     parsed: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]], pages_with_text: Set[int]
 ) -> Iterator[PageFailure]:
     """Yield a failure for each page that is a picture, but for what stands in its margins, and that OCR has not read."""
-    areas = {page.page: page.width_pt * page.height_pt for page in parsed.pages}
+    areas = {page.page: page.box.area for page in parsed.pages}
     for placement in parsed.placements:
         fills_page = placement.bbox.area >= SCAN_SHARE * areas[placement.page] and placement.kind is Kind.RASTER
         if (

@@ -44,16 +44,19 @@ def reordered(blocks: Sequence[LayoutBlock], *, right_to_left: bool = False) -> 
     order = list(range(len(blocks)))
     if not 0 < len(blocks) <= MOST_BLOCKS:
         return order
+    if right_to_left:  # mirrored, so that the column read first has the smaller sides on all pages
+        blocks = [LayoutBlock(_mirrored(box), _mirrored(head), prose) for box, head, prose in blocks]
     for _ in range(MOST_ROUNDS):
-        moved = _displaced(_contradictions(blocks, order))
-        if not moved:
-            break
-        order = _moved(blocks, order, moved)
-    order = _by_column(blocks, order, right_to_left=right_to_left)
+        order = _moved(blocks, order, _displaced(_contradictions(blocks, order)))
+    order = _by_column(blocks, order)
     # Blocks of two columns never contradict each other, so the corrections above stay.
     for _ in range(MOST_ROUNDS):
-        order = _with_columns_swapped(blocks, order, right_to_left=right_to_left)
+        order = _with_columns_swapped(blocks, order)
     return order
+
+
+def _mirrored(box: BBox) -> BBox:
+    return box._replace(x0=-box.x1, x1=-box.x0)
 
 
 def _stands_over(upper: LayoutBlock, lower: LayoutBlock) -> bool:
@@ -124,28 +127,27 @@ def _titles(blocks: Sequence[LayoutBlock]) -> list[int]:
     return titles
 
 
-def _with_columns_swapped(blocks: Sequence[LayoutBlock], order: Sequence[int], *, right_to_left: bool) -> list[int]:
+def _with_columns_swapped(blocks: Sequence[LayoutBlock], order: Sequence[int]) -> list[int]:
     """Swap a column of running text with the next one if the latter is nearer to where lines begin."""
     swapped = list(order)
-    # Mirrored for right-to-left pages, so that the column read first has the smaller sides on all.
-    sides = [(-block.box.x1, -block.box.x0) if right_to_left else (block.box.x0, block.box.x1) for block in blocks]
     for at in range(1, len(swapped)):
-        if sides[swapped[at]][1] > sides[swapped[at - 1]][0]:
+        boxes = [blocks[number].box for number in swapped]
+        if boxes[at].x1 > boxes[at - 1].x0:
             continue
-        begin, end = _columns([sides[number] for number in swapped], at)
+        begin, end = _columns(boxes, at)
         early, late = swapped[begin:at], swapped[at:end]
         if any(_are_columns(blocks[early_block], blocks[late_block]) for early_block in early for late_block in late):
             swapped[begin:end] = late + early
     return swapped
 
 
-def _by_column(blocks: Sequence[LayoutBlock], order: Sequence[int], *, right_to_left: bool) -> list[int]:
+def _by_column(blocks: Sequence[LayoutBlock], order: Sequence[int]) -> list[int]:
     """Return the order of blocks, two columns of running text that are written row by row one after the other."""
     middle = (min(block.box.x0 for block in blocks) + max(block.box.x1 for block in blocks)) / 2
 
     def column_of(number: int) -> int | None:
         x0, _, x1, _ = blocks[number].box
-        return None if x0 < middle < x1 else int((x0 >= middle) is not right_to_left)
+        return None if x0 < middle < x1 else int(x0 >= middle)
 
     by_column: list[int] = []
     for _, run in groupby(order, key=lambda number: column_of(number) is not None):
@@ -158,13 +160,13 @@ def _by_column(blocks: Sequence[LayoutBlock], order: Sequence[int], *, right_to_
     return by_column
 
 
-def _columns(sides: Sequence[tuple[float, float]], at: int) -> tuple[int, int]:
+def _columns(boxes: Sequence[BBox], at: int) -> tuple[int, int]:
     """Return where the column before an index begins, and where the column from that index on ends."""
     begin = end = at
-    while begin and sides[at][1] <= sides[begin - 1][0]:
+    while begin and boxes[at].x1 <= boxes[begin - 1].x0:
         begin -= 1
-    near = min(start for start, _ in sides[begin:at])
-    while end < len(sides) and sides[end][1] <= near:
+    near = min(box.x0 for box in boxes[begin:at])
+    while end < len(boxes) and boxes[end].x1 <= near:
         end += 1
     return begin, end
 

@@ -16,7 +16,7 @@ from schemas.drawings import PageLine
 from schemas.geometry import BBox, is_level, union
 from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.join import wraps
-from tasks.tables.rows import as_stored, upright
+from tasks.tables.rows import View
 
 FEWEST_LETTERS, FEWEST_JUSTIFIED = 20, 4
 """Minimum letters of a line that may be justified, and minimum lines that end at one place."""
@@ -88,11 +88,12 @@ def regroup_lines(
 
     ``frames`` are boxes drawn around lines, of which no block has lines inside and outside.
     """
-    lines = [PageLine(line._replace(bbox=upright(line.bbox, rotation)), is_visible) for line, is_visible in lines]
+    view = View(rotation)
+    lines = [PageLine(line._replace(bbox=view.seen(line.bbox)), is_visible) for line, is_visible in lines]
     rights = _column_sides([line for line, _ in lines])
     order = {id(line): number for number, line in enumerate(lines)}
     blocks: list[_Block] = []
-    groups = _groups(lines, regions, rotation, [upright(frame, rotation) for frame in frames])
+    groups = _groups(lines, regions, view, [*map(view.seen, frames)])
     for label, group, rows in _in_columns(groups):
         if label is LayoutLabel.FORMULA:
             parts = _by_block(group)
@@ -109,7 +110,7 @@ def regroup_lines(
     # The sort is stable, so that blocks with one position, such as the rows of a table, stay in their order.
     blocks.sort(key=itemgetter(0))
     return [
-        PageLine(line._replace(block=number, label=label, bbox=as_stored(line.bbox, rotation)), is_visible)
+        PageLine(line._replace(block=number, label=label, bbox=view.stored(line.bbox)), is_visible)
         for number, (_, label, block) in enumerate(_joined_to_drop_caps(blocks))
         for line, is_visible in _with_drop_cap(block)
     ]
@@ -159,10 +160,10 @@ def _position(lines: Sequence[PageLine], order: dict[int, int]) -> float:
 
 
 def _groups(
-    lines: Sequence[PageLine], regions: Sequence[PageRegion], rotation: int, frames: Sequence[BBox]
+    lines: Sequence[PageLine], regions: Sequence[PageRegion], view: View, frames: Sequence[BBox]
 ) -> Iterator[tuple[LayoutLabel | None, list[PageLine]]]:
     """Yield the lines of each region, with its label, and of the rest the PDF reader's blocks, each frame's apart."""
-    boxes = [(at, upright(box, rotation)) for at, region in enumerate(regions) for box in region.lines]
+    boxes = [(at, view.seen(box)) for at, region in enumerate(regions) for box in region.lines]
     sides = np.array([box for _, box in boxes], dtype=np.float64).reshape(-1, 4)
     holders = [_holder(line.bbox, sides) for line, _ in lines]
     framed = _frames_of([line for line, _ in lines], frames)

@@ -13,6 +13,7 @@ from tasks.reading.outline import body_size
 from tasks.reading.page_numbers import numbers_of
 from tasks.reading.paragraphs import DraftBlock, PageContent, text_block
 from tasks.reading.picture_places import TOUCH_PT, place_pictures, shares_column
+from tasks.tables.rows import View
 
 MOST_ROUNDS = 2
 """Rounds of correction: a move may uncover another contradiction."""
@@ -44,8 +45,9 @@ def reordered(blocks: Sequence[LayoutBlock], *, right_to_left: bool = False) -> 
     order = list(range(len(blocks)))
     if not 0 < len(blocks) <= MOST_BLOCKS:
         return order
-    if right_to_left:  # mirrored, so that the column read first has the smaller sides on all pages
-        blocks = [LayoutBlock(_mirrored(box), _mirrored(head), prose) for box, head, prose in blocks]
+    # The column read first has the smaller sides on all pages.
+    view = View(right_to_left=right_to_left)
+    blocks = [LayoutBlock(view.seen(box), view.seen(head), prose) for box, head, prose in blocks]
     for _ in range(MOST_ROUNDS):
         order = _moved(blocks, order, _displaced(_contradictions(blocks, order)))
     order = _by_column(blocks, order)
@@ -53,10 +55,6 @@ def reordered(blocks: Sequence[LayoutBlock], *, right_to_left: bool = False) -> 
     for _ in range(MOST_ROUNDS):
         order = _with_columns_swapped(blocks, order)
     return order
-
-
-def _mirrored(box: BBox) -> BBox:
-    return box._replace(x0=-box.x1, x1=-box.x0)
 
 
 def _stands_over(upper: LayoutBlock, lower: LayoutBlock) -> bool:

@@ -82,7 +82,7 @@ class _Spot:
 def place_pictures(
     pictures: Sequence[BBox], blocks: Sequence[TextBlock], *, right_to_left: bool = False
 ) -> list[PicturePlace]:
-    """Return each picture's position in reading order.
+    """Return each picture's position in reading order, which is the end of a page without text.
 
     Args:
         pictures: Boxes as the page's reader sees them, with the page's rotation applied.

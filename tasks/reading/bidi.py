@@ -254,16 +254,11 @@ class LineLetters:
     def __call__(self, line: Line) -> tuple[str, Sequence[Sequence[float]]]:
         """Return a line's letters and their boxes; evenly spread if these are unknown, as for words in images."""
         line_letters = self._find(line)
-        if line_letters is not None:
-            return line_letters.text, line_letters.boxes
-        x0, y0, x1, y1 = line.bbox
-        step = (x1 - x0) / max(1, len(line.text))
-        return line.text, [(x0 + step * box, y0, x0 + step * (box + 1), y1) for box in range(len(line.text))]
+        return line_letters.text, line_letters.boxes
 
     def direction(self, line: Line) -> tuple[int, int] | None:
         """Return the direction of a line; None if unknown, or parallel to no side of the page."""
-        line_letters = self._find(line)
-        return None if line_letters is None else line_letters.direction
+        return self._find(line).direction
 
     def respelled(self, line: Line, letters: Letters, bbox: BBox | None = None) -> Line:
         """Return a line, in another box if one is given, with other letters, whose positions are stored."""
@@ -271,9 +266,14 @@ class LineLetters:
         self._made[made.bbox, made.text] = letters
         return made
 
-    def _find(self, line: Line) -> Letters | None:
-        stored_letters = self._made.get((line.bbox, line.text))
-        return self._page.letters(line) if stored_letters is None else stored_letters
+    def _find(self, line: Line) -> Letters:
+        found_letters = self._made.get((line.bbox, line.text)) or self._page.letters(line)
+        if found_letters is not None:
+            return found_letters
+        x0, y0, x1, y1 = line.bbox
+        step = (x1 - x0) / max(1, len(line.text))
+        spread = [(x0 + step * box, y0, x0 + step * (box + 1), y1) for box in range(len(line.text))]
+        return Letters(line.text, spread, None)
 
 
 def in_logical_order(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[PageLine]:

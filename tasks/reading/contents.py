@@ -90,9 +90,8 @@ class _Tree:
     def add(self, kind: NodeKind, block: Block, title: str = "", placement: Placement | None = None) -> Node:
         """Add a node to the innermost open section."""
         parent = self._open[-1].node_id if self._open else None
-        box = block.bbox if placement is None else placement.bbox
-        page = block.page if placement is None else placement.page
-        figure_id = None if placement is None else placement.figure_id
+        place = placement or block
+        figure_id = placement.figure_id if placement else None
         title = " ".join(strip(title).split())
-        self.nodes.append(Node(len(self.nodes) + 1, parent, kind, title, page, box, block.order, figure_id))
+        self.nodes.append(Node(len(self.nodes) + 1, parent, kind, title, place.page, place.bbox, block.order, figure_id))
         return self.nodes[-1]

@@ -175,9 +175,9 @@ class Headings:
         """Return headings, "Chapter 2" joined with the title below it."""
         joined: list[Sequence[Line]] = []
         for head in heads:
-            before = joined[-1] if joined else None
-            is_apart = before is not None and before[0].page == head[0].page and _NUMBER_ALONE.fullmatch(_text(before))
-            if before is not None and is_apart and not _NUMBERED.match(_text(head)):
+            before = joined[-1] if joined else []
+            is_apart = before and before[0].page == head[0].page and _NUMBER_ALONE.fullmatch(_text(before))
+            if is_apart and not _NUMBERED.match(_text(head)):
                 joined[-1] = [*before, *head]
                 self._wholes.update(dict.fromkeys(joined[-1], joined[-1]))
             else:

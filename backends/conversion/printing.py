@@ -94,6 +94,14 @@ def _of_markdown(text: str) -> str:
     return f"<html{language}><head><title>{facts.get('title', '')}</title>{meta}</head><body>{body}</body></html>"
 
 
+_ADDRESS_OF = {
+    **dict.fromkeys(("img", "embed", "input"), "src"),
+    "object": "data",
+    **dict.fromkeys(("link", "image"), "href"),
+}
+"""The attributes with the addresses of pictures and style sheets, by tag."""
+
+
 class _Addresses(HTMLParser):
     """Collects the addresses of pictures and style sheets, and what the page says of itself."""
 
@@ -103,15 +111,8 @@ class _Addresses(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = dict(attrs)
-        of_picture = (
-            attributes.get("src")
-            if tag in ("img", "embed", "input")
-            else attributes.get("data")
-            if tag == "object"
-            else None
-        )
-        of_style = attributes.get("href") if tag in ("link", "image") else None
-        self.addresses += [address for address in (of_picture, of_style, attributes.get("xlink:href")) if address]
+        addresses = (attributes.get(name) for name in (_ADDRESS_OF.get(tag, ""), "xlink:href"))
+        self.addresses += filter(None, addresses)
 
 
 def parts_of(text: str, at: str) -> Iterator[str]:

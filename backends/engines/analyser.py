@@ -78,7 +78,7 @@ def query_terms(query: str, languages: Iterable[str]) -> list[str]:
 
 
 @functools.lru_cache(_RUNS_KEPT)
-def _query_terms(token: str, languages: frozenset[str]) -> tuple[str, ...]:
+def _query_terms(token: str, languages: frozenset[str | None]) -> tuple[str, ...]:
     if _IS_SPACELESS(token):
         pairs = [pair for pair, _ in _pairs(token)]
         # A single character is in too many words, unless it is the whole run.
@@ -97,11 +97,12 @@ def spans(text: str, language: str | None, searched_terms: Collection[str]) -> l
     A compound matches if it contains a term; its parts aren't looked up in a dictionary.
     """
     parts = [term for term in searched_terms if len(term) >= SHORTEST_PART] if language in LINKS else []
+    languages = frozenset((language,))
     marked_tokens = {
         token
         for token in set(_TOKEN.findall(text))
         if (not token.isascii() and _IS_SPACELESS(token))
-        or not _marked_forms(token, language).isdisjoint(searched_terms)
+        or any(term in searched_terms for term in _query_terms(token, languages))
         or (parts and any(term in _folded(_words(token)[0]) for term in parts))
     }
     matches = list[tuple[int, int]]()
@@ -118,12 +119,6 @@ def spans(text: str, language: str | None, searched_terms: Collection[str]) -> l
             else:
                 matches.append((start + first, start + last))
     return matches
-
-
-@functools.lru_cache(_RUNS_KEPT)
-def _marked_forms(token: str, language: str | None) -> frozenset[str]:
-    stem = _stemmer(language)
-    return frozenset(_folded(form) for word in _words(token) for form in (word, stem(word)))
 
 
 @functools.lru_cache(_RUNS_KEPT)
@@ -201,17 +196,17 @@ _NOT_LATIN = frozenset(
 
 
 @functools.lru_cache(8)
-def _stemmers(languages: frozenset[str]) -> list[Stem]:
+def _stemmers(languages: frozenset[str | None]) -> list[Stem]:
     """Return the stemmers of texts in some languages, each once."""
     kinds = {(_algorithm(language), language in _NOT_LATIN): language for language in languages}
     return [_stemmer(kinds[kind]) for kind in sorted(kinds)]
 
 
-def _algorithm(language: str) -> str:
+def _algorithm(language: str | None) -> str:
     """Return the name of a language's Snowball algorithm; "" without one."""
     if language in ("nb", "nn"):
         return "no"
-    return language if language in STEMMED else ""
+    return language if language and language in STEMMED else ""
 
 
 @functools.cache

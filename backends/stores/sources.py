@@ -107,16 +107,11 @@ class _FileSource:
     r"""Files below a base folder that match a pattern, by relative path.
 
     ``**`` matches any folders except links. Bytes of a name that aren't UTF-8 become ``\xNN``, and so does a backslash that
-    looks like such an escape.
+    looks like such an escape. ``base`` is the folder that names are relative to.
     """
 
     def __init__(self, base: Path, pattern: tuple[str, ...], *, hidden: bool) -> None:
-        self._base, self._pattern, self._hidden = base, pattern, hidden
-
-    @property
-    def base(self) -> Path:
-        """The folder that names are relative to."""
-        return self._base
+        self.base, self._pattern, self._hidden = base, pattern, hidden
 
     def files(self) -> list[SourceFile]:
         """Return the PDFs, sorted by name, without reading them.
@@ -129,7 +124,7 @@ class _FileSource:
     def lists(self, path: Path) -> bool:
         """Return whether ``files`` would include a file at this path, links resolved."""
         try:
-            parts = path.relative_to(_resolved_links(self._base)).parts
+            parts = path.relative_to(_resolved_links(self.base)).parts
         except ValueError:
             return False
         states = {self._pattern}
@@ -156,7 +151,7 @@ class _FileSource:
         waiting = [("", {self._pattern})]
         while waiting:
             below, states = waiting.pop()
-            with self._listing_errors(below), os.scandir(self._base / below) as folder:
+            with self._listing_errors(below), os.scandir(self.base / below) as folder:
                 entries = list(folder)
             for entry in entries:
                 name = f"{below}{entry.name}"
@@ -176,7 +171,7 @@ class _FileSource:
     @contextlib.contextmanager
     def _listing_errors(self, below: str) -> Iterator[None]:
         """Fail the whole listing where a folder can't be listed."""
-        folder = self._base / below
+        folder = self.base / below
         try:
             yield
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -209,7 +204,7 @@ class _FileSource:
 
     @contextlib.contextmanager
     def _opened(self, source: str) -> Iterator[io.BufferedReader]:
-        path = self._base / _as_name(source)
+        path = self.base / _as_name(source)
         try:
             # Opening a FIFO would block until there is a writer.
             with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:

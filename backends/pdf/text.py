@@ -61,6 +61,7 @@ MONO_SHARE = 0.9
 """Minimum share of a line's letters and digits in such a font; others, such as "<", are often of a mathematical one."""
 _WRITTEN = re.compile(r"\w")
 _SUBSET = re.compile(r"^[A-Z]{6}\+")
+"""The tag of a subset before the name of a font (ISO 32000-2, 9.9.2)."""
 
 RAISED_EM = (0.15, 0.8)
 """How far such digits are above the line, in ems of it."""
@@ -140,7 +141,7 @@ def lines_of(blocks: Sequence[dict[str, Any]], page: int, indices: Sequence[int]
             font = font if main_letters >= BOLD_SHARE * sum(inked) else ""
             bold = sum(compress(inked, map(_is_bold, spans))) >= BOLD_SHARE * sum(inked)
             box, size = BBox(*row["bbox"]).rounded(), round(main["size"], 2)
-            line = Line(page, index, box, escape(words), size, bold, mono=mono, font=_font_name(font))
+            line = Line(page, index, box, escape(words), size, bold, mono=mono, font=_SUBSET.sub("", font))
             lines.append(PageLine(line, bool(main["char_flags"] & _VISIBLE) and main["alpha"] > 0))
             if all(part >= _WHITE for part in main["color"].to_bytes(3, "big")):
                 white.append(line)
@@ -235,12 +236,6 @@ def _dingbats() -> tuple[dict[int, tuple[str, float]], dict[int, tuple[str, floa
         if (name := mupdf.fz_get_glyph_name2(font.this, glyph))[1:].isdecimal():
             by_number[int(name[1:])] = sign
     return by_number, by_code
-
-
-@lru_cache(maxsize=1024)
-def _font_name(name: str) -> str:
-    """Return the name of a font without the tag of a subset (ISO 32000-2, 9.9.2)."""
-    return _SUBSET.sub("", name)
 
 
 @lru_cache(maxsize=1024)

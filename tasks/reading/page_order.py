@@ -269,22 +269,18 @@ def split_spread(
     middle = sheet.centre_x
     if sheet.width <= sheet.height or not _are_numbered(margins, middle, content):
         return [(blocks, pictures)]
-    boxes = [content.upright(block.bbox) for block in blocks]
-    if any(
-        box.x0 < middle < box.x1 for block, box in zip(blocks, boxes, strict=True) if block.kind is not BlockKind.MARGIN
-    ):
+    boxes = [content.upright(block.bbox) for block in blocks if block.kind is not BlockKind.MARGIN]
+    if any(box.x0 < middle < box.x1 for box in boxes):
         return [(blocks, pictures)]
 
     def is_first(box: BBox) -> bool:
-        over = box.x0 + box.x1 - 2 * middle
+        over = content.upright(box).centre_x - middle
         return over >= 0 if content.right_to_left else over <= 0
 
-    split = [(block, is_first(box)) for block, box in zip(blocks, boxes, strict=True)]
-    split_pictures = [(picture, is_first(content.upright(picture.bbox))) for picture in pictures]
     return [
         (
-            [block for block, first in split if first is half],
-            [picture for picture, first in split_pictures if first is half],
+            [block for block in blocks if is_first(block.bbox) is half],
+            [picture for picture in pictures if is_first(picture.bbox) is half],
         )
         for half in (True, False)
     ]

@@ -87,7 +87,7 @@ def date_of(modified: str, created: str) -> str | None:
         modified: ModDate of its metadata, such as ``D:20240331120000+02'00'``; the time zone is ignored.
         created: CreationDate.
     """
-    return next((day for timestamp in (modified, created) if (day := _day(timestamp)) is not None), None)
+    return _day(modified) or _day(created)
 
 
 def _day(timestamp: str) -> str | None:

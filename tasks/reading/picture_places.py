@@ -17,7 +17,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -149,14 +148,9 @@ class _PageText:
         self._following = dict(pairwise([*(spot.at for spot in spots), (spots[-1].at[0] + 1, 0)]))
         self._level = [self._level_with(box) for box in pictures]
 
-    @cached_property
-    def _alone(self) -> set[tuple[int, int]]:
-        """The lines that no other line is level with. Cached, since each line is compared with all others."""
-        return {
-            spot.at
-            for spot in self._text
-            if not any(is_level(spot.box, other_spot.box) for other_spot in self._text if other_spot is not spot)
-        }
+    def _is_alone(self, spot: _Spot) -> bool:
+        """Return whether no other line is level with a line."""
+        return not any(is_level(spot.box, other_spot.box) for other_spot in self._text if other_spot is not spot)
 
     def _block_around(self, spot: _Spot) -> BBox:
         """Return the box around the lines with words of a line's block."""
@@ -243,7 +237,7 @@ class _PageText:
             if shares_column(spot.box, box):
                 if all(spot.box.gap_x(front_spot.box) >= 0 for front_spot in front):
                     front.append(spot)
-            elif is_lone and not front and spot.at in self._alone and not self._is_of_another(spot, box, spots):
+            elif is_lone and not front and self._is_alone(spot) and not self._is_of_another(spot, box, spots):
                 return [spot]
         return front
 

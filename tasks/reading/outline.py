@@ -214,7 +214,7 @@ class Headings:
         """Return the first lines of a block that are a heading; [] if there are none."""
         if not block:
             return []
-        block_text = _text(block)
+        first, block_text = block[0], _text(block)
         if (
             SURE_MARKER.match(block_text)
             or _QUOTE.fullmatch(block_text)
@@ -224,16 +224,15 @@ class Headings:
             return []
         # The layout model decides first, by label and then by style; capitals, size and weight decide on what is left.
         if (
-            block[0].label in _HEADINGS
-            and (block_text.isupper() or _NUMBERED.match(block_text) or block[0].font.startswith(NO_FONT))
+            first.label in _HEADINGS
+            and (block_text.isupper() or _NUMBERED.match(block_text) or first.font.startswith(NO_FONT))
             and _may_be_title(block_text, MOST_HEADING_CHARACTERS)
         ):
             return block
         if _style(block) in styles and _may_be_title(
-            block_text, MOST_LABELLED_CHARACTERS if block[0].label in _HEADINGS else MOST_HEADING_CHARACTERS
+            block_text, MOST_LABELLED_CHARACTERS if first.label in _HEADINGS else MOST_HEADING_CHARACTERS
         ):
             return block
-        first = block[0]
         is_full_size = first.size >= LEAST_BOLD_SIZE * self._body
         if len(block) <= MOST_TITLE_LINES and block_text.isupper() and _NUMBERED.match(block_text) and is_full_size:
             return block  # "2 RELATED WORK", often in small capitals behind a larger number
@@ -378,12 +377,6 @@ def _numbering(text: str) -> _Kind | None:
     numbering = _NUMBERED.match(text)
     if numbering is None:
         return None
-    form = (
-        "digit"
-        if numbering["first"].isdigit()
-        else "roman"
-        if len(numbering["first"]) > 1 or numbering["first"] in "IVX"
-        else "letter"
-    )
-    parts = numbering["parts"] or ""
+    first, parts = numbering["first"], numbering["parts"] or ""
+    form = "digit" if first.isdigit() else "roman" if len(first) > 1 or first in "IVX" else "letter"
     return _Kind(parts.count(".") + 1, "" if parts else form, None)

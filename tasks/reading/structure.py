@@ -81,8 +81,8 @@ def _document_blocks(drafts: Sequence[DraftBlock], headings: Headings) -> list[B
     path = headings.path()
     blocks: list[Block] = []
     for order, draft in enumerate(drafts):
-        words = draft.words
-        figure_id = draft.placement.figure_id if draft.placement is not None else None
+        words, placement = draft.words, draft.placement
+        figure_id = placement.figure_id if placement else None
         mentioned = (
             figures_by_label.get(label) or figures_by_label.get(_whole_figure_label(label)) for label in mentions(words)
         )
@@ -97,7 +97,7 @@ def _document_blocks(drafts: Sequence[DraftBlock], headings: Headings) -> list[B
                     draft.page, draft.bbox, words if draft.kind is BlockKind.HEADING else None, draft.level
                 ),
                 level=draft.level,
-                placement=draft.placement.order if draft.placement is not None else None,
+                placement=placement.order if placement else None,
                 mentions=tuple(dict.fromkeys(name for name in mentioned if name is not None and name != figure_id)),
                 rows=draft.rows,
                 parts=draft.parts,

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 
 from schemas.documents import Line, lines_in
+from schemas.drawings import Mark
 from schemas.geometry import BBox, distance, overlap, union
 from tasks.figures.parts import (
     BORDER_PT,
     MOST_LABEL_CHARACTERS,
     PANEL_GAP_PT,
+    SYMBOL_PT,
     TOUCH_PT,
     PageText,
     Part,
@@ -37,18 +39,34 @@ on them are lost), 18 at 0.525 (bands of headings become pictures).
 
 
 def is_note_background(part: Part, lines: Sequence[Line], pictures: Sequence[PictureRegion]) -> bool:
-    """Return whether a drawing is the background of a listing or a note: shaded from edge to edge, with a border at most."""
-    if part.strokes:
-        return False
+    """Return whether a drawing is the background of a listing or a note: shaded from edge to edge, with a border at most.
+
+    A symbol at its side, as of a warning, is ignored.
+    """
     box = part.bbox
+    marks = _without_symbol(part.marks, box)
+    if any(mark.strokes for mark in marks):
+        return False
     core = box.grown(-BORDER_PT)
     # What stays at the edge is the border, which need not be a shade.
-    inner = [mark for mark in part.marks if overlap(mark.bbox, core)]
+    inner = [mark for mark in marks if overlap(mark.bbox, core)]
     if not inner or not all(mark.filled and mark.bbox.width >= FULL_WIDTH_SHARE * box.width for mark in inner):
         return False
     if any(mostly_within(picture.bbox, box) for picture in pictures):
         return False
     return any(box.has_middle_of(line.bbox) for line in lines)
+
+
+def _without_symbol(marks: Sequence[Mark], panel: BBox) -> Sequence[Mark]:
+    """Remove the small marks of a note that together make a symbol at its left or its right."""
+    small = [mark for mark in marks if max(mark.bbox.width, mark.bbox.height) <= SYMBOL_PT]
+    if not small:
+        return marks
+    box = union(mark.bbox for mark in small)
+    at_side = box.x1 <= panel.x0 + 2 * SYMBOL_PT or box.x0 >= panel.x1 - 2 * SYMBOL_PT
+    if max(box.width, box.height) > SYMBOL_PT or not at_side:
+        return marks
+    return [mark for mark in marks if mark not in small]
 
 
 def without_bleed(part: Part, page: BBox, images: Sequence[PictureRegion]) -> list[Part]:

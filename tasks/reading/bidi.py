@@ -249,7 +249,7 @@ class LineLetters:
     def __init__(self, page: PdfPage) -> None:
         self._page = page
         # By box and text, since later steps give a line another block and label.
-        self._made: dict[tuple[BBox, str], Letters] = {}
+        self._respelled: dict[tuple[BBox, str], Letters] = {}
 
     def __call__(self, line: Line) -> tuple[str, Sequence[Sequence[float]]]:
         """Return a line's letters and their boxes; evenly spread if these are unknown, as for words in images."""
@@ -262,14 +262,14 @@ class LineLetters:
 
     def respelled(self, line: Line, letters: Letters, bbox: BBox | None = None) -> Line:
         """Return a line, in another box if one is given, with other letters, whose positions are stored."""
-        made = line._replace(text=escape(letters.text), bbox=bbox or line.bbox)
-        self._made[made.bbox, made.text] = letters
-        return made
+        respelled = line._replace(text=escape(letters.text), bbox=bbox or line.bbox)
+        self._respelled[respelled.bbox, respelled.text] = letters
+        return respelled
 
     def _find(self, line: Line) -> Letters:
-        found_letters = self._made.get((line.bbox, line.text)) or self._page.letters(line)
-        if found_letters is not None:
-            return found_letters
+        line_letters = self._respelled.get((line.bbox, line.text)) or self._page.letters(line)
+        if line_letters is not None:
+            return line_letters
         x0, y0, x1, y1 = line.bbox
         step = (x1 - x0) / max(1, len(line.text))
         spread = [(x0 + step * box, y0, x0 + step * (box + 1), y1) for box in range(len(line.text))]

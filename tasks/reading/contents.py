@@ -90,8 +90,10 @@ class _Tree:
     def add(self, kind: NodeKind, block: Block, title: str = "", placement: Placement | None = None) -> Node:
         """Add a node to the innermost open section."""
         parent = self._open[-1].node_id if self._open else None
-        place = placement or block
+        located = placement or block
         figure_id = placement.figure_id if placement else None
         title = " ".join(strip(title).split())
-        self.nodes.append(Node(len(self.nodes) + 1, parent, kind, title, place.page, place.bbox, block.order, figure_id))
+        self.nodes.append(
+            Node(len(self.nodes) + 1, parent, kind, title, located.page, located.bbox, block.order, figure_id)
+        )
         return self.nodes[-1]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
+from weaviate.classes.config import DataType, Property
 
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
@@ -475,15 +476,14 @@ def test_a_collection_that_lost_rows_is_not_brought_forward(ten_manuals: Workspa
     _assert_as_filled(ten_manuals, version)
 
 
-def test_more_than_a_fifth_is_filled_and_so_is_another_schema(
-    ten_manuals: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for seed in range(30, 33):
-        _change(ten_manuals, seed)
-    monkeypatch.setattr(WeaviateIndex, "_spaces", lambda _: {"another"})
-    rows_written, rows = _written(ten_manuals, _change(ten_manuals, 33))
+def test_more_than_a_fifth_is_filled_and_so_is_another_schema(ten_manuals: Workspace, weaviate: WeaviateServer) -> None:
+    versions = [_change(ten_manuals, seed) for seed in range(30, 33)]
+    spare = weaviate.client().collections.use(ten_manuals.collection(versions[-2]))
+    spare.config.add_property(Property(name="another", data_type=DataType.TEXT))
+    version = _change(ten_manuals, 33)
+    rows_written, rows = _written(ten_manuals, version)
     assert rows_written == rows
-    monkeypatch.undo()
+    _assert_as_filled(ten_manuals, version)
     for number in range(1, 6):
         write_manual(Path(ten_manuals.corpus.source) / f"{number}.pdf", f"machine {number}", seed=40 + number)
     version = str(refresh(ten_manuals).version)

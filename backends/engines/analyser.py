@@ -44,8 +44,8 @@ SHORTEST_PART = 4
 LONGEST_TERM = 128
 """Characters; a longer run is data. A SHA-512 in hexadecimal fits."""
 
-_RUNS_KEPT = 100_000
-"""Size of the cache of runs with their terms: 27 MB."""
+_RUNS_KEPT, _RUN_KEPT = 100_000, 40
+"""Size of the cache of runs with their terms, and the longest run in it: 27 MB. Without spaces a paragraph is one run."""
 
 _SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々〇"
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}\u00AD]--[{_SPACELESS}]]"
@@ -67,7 +67,12 @@ _ACCENTS = regex.compile(
 
 def terms(text: str, language: str | None) -> str:
     """Return the terms of a text, separated by spaces; words are not stemmed if the language is None."""
-    return " ".join([_run_terms(run, language) for run in with_joined_dimensions(text).split()])
+    return " ".join(
+        [
+            (_run_terms if len(run) <= _RUN_KEPT else _run_terms.__wrapped__)(run, language)
+            for run in with_joined_dimensions(text).split()
+        ]
+    )
 
 
 def query_terms(query: str, languages: Iterable[str]) -> list[str]:

@@ -1,5 +1,7 @@
 """The terms of texts and of questions; what engines make of them is in the contract suite."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,3 +96,15 @@ def test_places_are_in_order_and_apart(text: str, question: str, language: str |
 def test_places_of_words(text: str, language: str, question: str, expected: list[str]) -> None:
     matches = spans(text, language, query_terms(question, [language]))
     assert [text[start:stop] for start, stop in matches] == expected
+
+
+def test_the_terms_of_long_runs_are_not_kept() -> None:
+    terms("水", "zh")
+    tracemalloc.start()
+    try:
+        for first in range(0x4E00, 0x4E00 + 500):
+            terms("".join(map(chr, range(first, first + 400))), "zh")
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 500_000, "a paragraph without spaces has 4 KB of terms"

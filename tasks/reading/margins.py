@@ -109,7 +109,7 @@ def words_across(lines: Sequence[Line], body: float) -> Iterator[Line]:
     """Yield the large lines that are written across the page: others are no higher, or no wider, than their letters."""
     for line in lines:
         is_across = min(line.bbox.width, line.bbox.height) >= WATERMARK_EM * line.size
-        if is_across and line.size >= WATERMARK_TIMES * body:
+        if is_across and line.size >= WATERMARK_TIMES * body and len(line.text.strip()) >= _FEWEST_LETTERS:
             yield line
 
 

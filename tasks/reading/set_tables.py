@@ -110,9 +110,9 @@ def _joined(table: DraftBlock, block: DraftBlock) -> DraftBlock:
 
 def _goes_on(row: Sequence[str], continuation: Sequence[str]) -> bool:
     """Return whether the first row of a page is the rest of the last row of the page before: its first cell is empty."""
-    return not continuation[0] and all(
-        above and not ENDS_SENTENCE.search(above) for above, cell in zip(row, continuation, strict=True) if cell
-    )
+    if continuation[0] or not any(continuation):
+        return False
+    return all(above and not ENDS_SENTENCE.search(above) for above, cell in zip(row, continuation, strict=True) if cell)
 
 
 def _repeated_rows(table: DraftBlock, block: DraftBlock) -> int:
@@ -131,7 +131,7 @@ def _caption_box(table: DraftBlock) -> BBox:
 
 def _same_row(first_row: Sequence[str], second_row: Sequence[str]) -> bool:
     first_words, second_words = ([" ".join(strip(cell).split()) for cell in row] for row in (first_row, second_row))
-    return first_words == second_words
+    return first_words == second_words and any(first_words)
 
 
 def with_tables(blocks: Sequence[DraftBlock], tables: Sequence[tuple[TableRegion, frozenset[Line]]]) -> list[DraftBlock]:

@@ -311,8 +311,8 @@ def _title_runs(lines: Sequence[Line]) -> Iterator[_TitleRun]:
     """Yield the runs of lines of a page that are short enough for a title, whose number may be alone on its line."""
     for start, line in enumerate(lines):
         if title_letters(line.text):
-            most = MOST_TITLE_LINES + (not without_number(f"{line.text} "))
-            for end in range(start + 1, start + 1 + most):
+            line_limit = MOST_TITLE_LINES + (not without_number(f"{line.text} "))
+            for end in range(start + 1, min(start + line_limit, len(lines)) + 1):
                 words = _text(lines[start:end])
                 yield _TitleRun(lines[start:end], title_letters(words), without_number(words), _number(words))
 

@@ -129,10 +129,9 @@ def _with_columns_swapped(blocks: Sequence[LayoutBlock], order: Sequence[int]) -
     """Swap a column of running text with the next one if the latter is nearer to where lines begin."""
     swapped = list(order)
     for at in range(1, len(swapped)):
-        boxes = [blocks[number].box for number in swapped]
-        if boxes[at].x1 > boxes[at - 1].x0:
+        if blocks[swapped[at]].box.x1 > blocks[swapped[at - 1]].box.x0:
             continue
-        begin, end = _columns(boxes, at)
+        begin, end = _columns([blocks[number].box for number in swapped], at)
         early, late = swapped[begin:at], swapped[at:end]
         if any(_are_columns(blocks[early_block], blocks[late_block]) for early_block in early for late_block in late):
             swapped[begin:end] = late + early
@@ -291,9 +290,9 @@ def _are_numbered(margins: Sequence[Line], middle: float, content: PageContent) 
     runs = [(content.upright(line.bbox), run) for line in margins for run, _ in numbers_of(line)]
     step = -1 if content.right_to_left else 1
     return any(
-        is_level(left_box, right_box) and right == left._replace(offset=left.offset + step)
-        for left_box, left in runs
+        is_level(left_box, right_box) and right_run == left_run._replace(offset=left_run.offset + step)
+        for left_box, left_run in runs
         if left_box.x1 < middle
-        for right_box, right in runs
+        for right_box, right_run in runs
         if right_box.x0 > middle
     )

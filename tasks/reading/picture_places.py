@@ -17,6 +17,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -148,9 +149,14 @@ class _PageText:
         self._following = dict(pairwise([*(spot.at for spot in spots), (spots[-1].at[0] + 1, 0)]))
         self._level = [self._level_with(box) for box in pictures]
 
-    def _is_alone(self, spot: _Spot) -> bool:
-        """Return whether no other line is level with a line."""
-        return not any(is_level(spot.box, other_spot.box) for other_spot in self._text if other_spot is not spot)
+    @cached_property
+    def _alone(self) -> set[tuple[int, int]]:
+        """The lines that no other line is level with. Cached, since each line is compared with all others."""
+        return {
+            spot.at
+            for spot in self._text
+            if not any(is_level(spot.box, other_spot.box) for other_spot in self._text if other_spot is not spot)
+        }
 
     def _block_around(self, spot: _Spot) -> BBox:
         """Return the box around the lines with words of a line's block."""
@@ -213,8 +219,8 @@ class _PageText:
     def _nearest(self, box: BBox, other_pictures: Sequence[BBox] | None, *, is_above: bool) -> list[_Spot]:
         """Return the lines right above or below a picture, one a column, with none of the other pictures in between."""
 
-        def away(thing: BBox) -> float:
-            return box.y0 - thing.y1 if is_above else thing.y0 - box.y1
+        def away(beyond: BBox) -> float:
+            return box.y0 - beyond.y1 if is_above else beyond.y0 - box.y1
 
         spots = sorted((spot for spot in self._text if away(spot.box) >= -TOUCH_PT), key=lambda spot: away(spot.box))
         between = [
@@ -237,7 +243,7 @@ class _PageText:
             if shares_column(spot.box, box):
                 if all(spot.box.gap_x(front_spot.box) >= 0 for front_spot in front):
                     front.append(spot)
-            elif is_lone and not front and self._is_alone(spot) and not self._is_of_another(spot, box, spots):
+            elif is_lone and not front and spot.at in self._alone and not self._is_of_another(spot, box, spots):
                 return [spot]
         return front
 

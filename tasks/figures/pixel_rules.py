@@ -215,9 +215,9 @@ def _straightened(picture: bytes) -> Straightened | None:
 
 def _content(straight: Pillow.Image) -> BBox:
     """Return the box of a straightened picture with all its ink and a margin: in a wide margin a layout model sees less."""
-    whole = BBox(0, 0, *straight.size)
+    picture_box = BBox(0, 0, *straight.size)
     ink = straight.convert("L").point([255 * (level < INK_LEVEL) for level in range(256)]).getbbox()
-    return BBox(*ink or whole).grown(round(MARGIN_SHARE * max(straight.size))) & whole
+    return BBox(*ink or picture_box).grown(round(MARGIN_SHARE * max(straight.size))) & picture_box
 
 
 def _skew(page: Pillow.Image) -> float:

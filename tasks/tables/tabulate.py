@@ -102,9 +102,9 @@ def tabulate(
     # The grid of a layout model has no cells over several columns that could be split.
     if ruling.found_by is not FoundBy.LAYOUT:
         cells = split_columns(cells, seen_lines, letters_of)
-    own_cells = [cell for row in cells for cell in row if cell is not None]
-    box = union(own_cells).rounded()
-    lines_of_cells = iter(_lines_by_cell(own_cells, box, seen_lines, letters_of))
+    cell_boxes = [cell for row in cells for cell in row if cell is not None]
+    box = union(cell_boxes).rounded()
+    lines_of_cells = iter(_lines_by_cell(cell_boxes, box, seen_lines, letters_of))
     bands = [
         tuple(None if cell is None else TableCell(cell, _unbroken(next(lines_of_cells))) for cell in row) for row in cells
     ]

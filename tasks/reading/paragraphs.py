@@ -181,7 +181,7 @@ def paragraphs(
     blocks = _blocks_beside_text(lines, margins)
     if blocks:
         lines = [line for line in lines if margins.get(line) not in _BESIDE_TEXT]
-    begun: list[tuple[DraftBlock, list[Line]]] = []  # the first line of each block, and all of its lines
+    drafts: list[tuple[DraftBlock, list[Line]]] = []  # the first line of each block, and all of its lines
     previous: Line | None = None
     for line in lines:
         kind, caption = _kind_of(line, previous, margins, headings, code)
@@ -194,7 +194,7 @@ def paragraphs(
             continues = code.get(previous) == code[line]
         else:
             continues = previous.block == line.block or headings.continues(previous, line)
-        before, block_lines = begun[-1] if continues and caption is None else (None, [])
+        before, block_lines = drafts[-1] if continues and caption is None else (None, [])
         # Lines after the first of a caption have no label; in the caption's block and size they go on it.
         if before is not None and (before.kind, kind) == (BlockKind.CAPTION, BlockKind.TEXT):
             kind = BlockKind.CAPTION if is_same_size(before.lines[0].size, line.size) else kind
@@ -212,9 +212,9 @@ def paragraphs(
                 furniture=furniture,
                 hyphenated=hyphenated,
             )
-            begun.append((block, [line]))
+            drafts.append((block, [line]))
         previous = line
-    return [*blocks, *(with_lines(block, block_lines) for block, block_lines in begun)]
+    return [*blocks, *(with_lines(block, block_lines) for block, block_lines in drafts)]
 
 
 def _kind_of(
